@@ -1,0 +1,88 @@
+// Safetensors files and checkpoints made of them, mapped and never copied.
+// Opening reads headers only; the bytes of tensors are touched by whoever uses them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "tensor/dtype.h"
+
+namespace dsv4 {
+
+// One tensor of an open file. `data` stays valid as long as the Checkpoint lives.
+struct TensorInfo {
+  std::string name;  // as in the file
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> data;
+  uint32_t file = 0;  // index into Checkpoint::files()
+
+  int64_t num_elements() const {
+    int64_t n = 1;
+    for (int64_t d : shape) n *= d;
+    return n;
+  }
+  // "F8_E4M3 [128, 256]"
+  std::string TypeText() const;
+};
+
+// A single *.safetensors file, or a folder with model.safetensors.index.json and its shards, with one
+// model.safetensors, or with converted model{rank}-mp{world}.safetensors (one rank of it).
+// Everything is checked before use: header length against the file, JSON, types, shape x type against
+// bytes, overflow, overlaps, holes, duplicate names, index entries that leave the folder, missing
+// shards (all named at once), tensors the index names and no shard holds.
+// Thread-safe after opening.
+class Checkpoint {
+ public:
+  struct Options {
+    int rank = 0;  // which file of a converted checkpoint
+  };
+
+  static Result<Checkpoint> Open(const std::filesystem::path& file_or_folder,
+                                 const Options& options);
+  static Result<Checkpoint> Open(const std::filesystem::path& file_or_folder) {
+    return Open(file_or_folder, Options{});
+  }
+  // Parses a header held in memory; `file_bytes` is the length the whole file would have. For tests
+  // and fuzzing; tensors have no data.
+  static Result<std::vector<TensorInfo>> ParseHeader(std::span<const std::byte> header_json,
+                                                     uint64_t data_bytes);
+
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+  ~Checkpoint();
+
+  // The folder (or the folder of the single file).
+  const std::filesystem::path& folder() const;
+  const std::vector<std::filesystem::path>& files() const;
+  // In file order, then data order.
+  const std::vector<TensorInfo>& tensors() const;
+  // By the name in the file; null where there is none.
+  const TensorInfo* Find(std::string_view name) const;
+  uint64_t data_bytes() const;
+
+ private:
+  struct Impl;
+  explicit Checkpoint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// A tensor to write: shape in elements of dtype.
+struct TensorToWrite {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> data;
+};
+
+// Writes one file (to a temporary name, renamed at the end). Names must be unique.
+Status WriteSafetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors);
+
+}  // namespace dsv4

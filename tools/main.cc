@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "tools/commands.h"
+#include "tools/version.h"
+
+namespace dsv4::tools {
+namespace {
+
+constexpr AddCommand kCommands[] = {
+    nullptr,  // ends the table
+};
+
+int ExitCodeOf(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kFailed:
+      return kExitFailed;
+    case ErrorKind::kUsage:
+      return kExitUsage;
+    case ErrorKind::kBadInput:
+      return kExitBadInput;
+    case ErrorKind::kDoesNotFit:
+      return kExitDoesNotFit;
+  }
+  return kExitFailed;
+}
+
+int Main(int argc, char** argv) {
+  // A closed pipe is an error of the write, not a reason to die without a word.
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app{"dsv4: a native engine for DeepSeek-V4", "dsv4"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", VersionText());
+  app.footer("Exit codes: 0 done, 1 failed, 2 usage, 3 bad input or model, 4 does not fit.");
+  Selected selected;
+  for (const AddCommand add : kCommands) {
+    if (add != nullptr) add(app, &selected);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitDone : kExitUsage;
+  }
+  const Status status = selected();
+  if (std::fflush(stdout) != 0 && status) {
+    fmt::print(stderr, "dsv4: standard output cannot be written\n");
+    return kExitFailed;
+  }
+  if (!status) {
+    fmt::print(stderr, "dsv4: {}\n", status.error().message);
+    return ExitCodeOf(status.error().kind);
+  }
+  return kExitDone;
+}
+
+}  // namespace
+}  // namespace dsv4::tools
+
+int main(int argc, char** argv) { return dsv4::tools::Main(argc, argv); }

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace dsv4::tools {
+
+// Several lines: the version, the compiler, the instruction set in use, the libraries' versions.
+std::string VersionText();
+
+}  // namespace dsv4::tools
