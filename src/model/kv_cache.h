@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "model/config.h"
+#include "tensor/buffer.h"
 #include "tensor/kv_row.h"
 
 namespace dsv4::model {
@@ -66,9 +67,6 @@ class KvLayout {
 class KvCache {
  public:
   static Result<KvCache> Create(const ModelConfig& config, int32_t num_slots, int32_t num_pages);
-  KvCache(KvCache&& other) noexcept;
-  KvCache& operator=(KvCache&& other) noexcept;
-  ~KvCache();
 
   const KvLayout& layout() const { return layout_; }
   int32_t num_slots() const { return num_slots_; }
@@ -79,13 +77,12 @@ class KvCache {
   std::span<std::byte> page(int32_t index);
 
  private:
-  KvCache(KvLayout layout, int32_t num_slots, int32_t num_pages, std::byte* arena);
-  int64_t arena_bytes() const;
+  KvCache(KvLayout layout, int32_t num_slots, int32_t num_pages, Buffer arena);
 
   KvLayout layout_;
   int32_t num_slots_ = 0;
   int32_t num_pages_ = 0;
-  std::byte* arena_ = nullptr;  // slots, then pages; owned (mapped)
+  Buffer arena_;  // slots, then pages
 };
 
 }  // namespace dsv4::model
