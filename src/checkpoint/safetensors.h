@@ -33,12 +33,12 @@ struct TensorInfo {
   std::string TypeText() const;
 };
 
-// A single *.safetensors file, or a folder with model.safetensors.index.json and its shards, with one
-// model.safetensors, or with converted model{rank}-mp{world}.safetensors (one rank of it).
-// Everything is checked before use: header length against the file, JSON, types, shape x type against
-// bytes, overflow, overlaps, holes, duplicate names, index entries that leave the folder, missing
-// shards (all named at once), tensors the index names and no shard holds.
-// Thread-safe after opening.
+// A single *.safetensors file, or a folder with model.safetensors.index.json and its shards, with
+// one model.safetensors, or with converted model{rank}-mp{world}.safetensors (one rank of it).
+// Everything is checked before use: header length against the file, JSON, types, shape x type
+// against bytes, overflow, overlaps, holes, duplicate names, index entries that leave the folder,
+// missing shards (all named at once), tensors the index names and no shard holds. Thread-safe after
+// opening.
 class Checkpoint {
  public:
   struct Options {
@@ -50,8 +50,8 @@ class Checkpoint {
   static Result<Checkpoint> Open(const std::filesystem::path& file_or_folder) {
     return Open(file_or_folder, Options{});
   }
-  // Parses a header held in memory; `file_bytes` is the length the whole file would have. For tests
-  // and fuzzing; tensors have no data.
+  // Parses a header held in memory (without its eight bytes of length); `data_bytes` is what
+  // follows it in the file. For tests and fuzzing: the tensors have no data.
   static Result<std::vector<TensorInfo>> ParseHeader(std::span<const std::byte> header_json,
                                                      uint64_t data_bytes);
 
@@ -67,12 +67,19 @@ class Checkpoint {
   // By the name in the file; null where there is none.
   const TensorInfo* Find(std::string_view name) const;
   uint64_t data_bytes() const;
+  // Of a converted checkpoint: which file of how many this is; 0 of 1 for all others.
+  int rank() const;
+  int world() const;
 
  private:
   struct Impl;
   explicit Checkpoint(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// Whether the tensor is packed FP4 of the logical shape [rows, cols]: F4 [rows, cols], or I8
+// [rows, cols/2] as in published checkpoints.
+bool IsPackedFp4(const TensorInfo& tensor, int64_t rows, int64_t cols);
 
 // A tensor to write: shape in elements of dtype.
 struct TensorToWrite {
