@@ -81,7 +81,7 @@ def nothing_left_for_later(path, text):
 
 def stands_alone(path, text):
     """The project names nothing that a reader of it does not have."""
-    pattern = (r"/work/|\bshared/|\bspec/\w|\bspec(ification)?,? (section|sec\.)|\(spec:|\bdesign\.md|\bdesign section"
+    pattern = (r"/work/|\bshared/|\bspec/\w|\bspec(ification)?,? (section|sec\.)|\(spec[ :]|\bdesign\.md|\bdesign section"
                r"|\b[Ii]ssues? #?\d|\bissues show|\b[Hh]elper [A-H]\b|\bTEAM\.md|\b[Ss]ub-?agents?\b|\bClaude\b"
                r"|\bthis workplace\b|\bCEO\b")
     for number, what in matches(pattern, text):
