@@ -147,8 +147,7 @@ std::vector<Message> DropThinking(std::vector<Message> messages) {
     Message& message = messages[static_cast<size_t>(i)];
     if (i < last && message.role == "assistant") {
       message.without_reasoning = true;
-    } else if (i < last &&
-               std::find(kKept.begin(), kKept.end(), message.role) == kKept.end()) {
+    } else if (i < last && std::find(kKept.begin(), kKept.end(), message.role) == kKept.end()) {
       continue;
     }
     kept.push_back(std::move(message));

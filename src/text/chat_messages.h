@@ -22,8 +22,8 @@ struct Block {
 // A message as it is rendered; points into the caller's list.
 struct Message {
   const json::Value* source;
-  std::string path;        // of `source`
-  std::string_view role;   // "user" for merged tool messages; empty where `source` has none
+  std::string path;                // of `source`
+  std::string_view role;           // "user" for merged tool messages; empty where `source` has none
   std::vector<Block> blocks = {};  // of a user message, at least one
   bool without_reasoning = false;
 
@@ -37,8 +37,8 @@ bool IsTruthy(const json::Value* value);
 // `list` must be an array of objects; `name` begins the paths: "messages", "context".
 Result<std::vector<Message>> MergeMessages(const json::Value& list, std::string_view name);
 
-// Puts the results of each user message in the order of the calls they answer, as if `preceding` (null
-// for none; an unmerged list) stood before.
+// Puts the results of each user message in the order of the calls they answer, as if `preceding`
+// (null for none; an unmerged list) stood before.
 void SortToolResults(std::vector<Message>& messages, const json::Value* preceding);
 
 // Position of the last user or developer message; -1 where there is none.
