@@ -2,11 +2,25 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
 namespace dsv4::utf8 {
 namespace {
+
+// Length of the incomplete character, if any, with which `text` ends.
+size_t TruncatedTail(std::string_view text) {
+  // The character that the end cuts off began at most 3 bytes before it, with the last byte that is
+  // no continuation.
+  for (size_t length = 1; length <= 3 && length <= text.size(); ++length) {
+    const size_t begin = text.size() - length;
+    if ((static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) continue;
+    const Decoded tail = DecodeAt(text, begin);
+    return tail.truncated && static_cast<size_t>(tail.length) == length ? length : 0;
+  }
+  return 0;
+}
 
 // Length of the longest ASCII prefix of text[offset…).
 size_t AsciiRun(std::string_view text, size_t offset) {
@@ -82,6 +96,16 @@ std::string Sanitize(std::string_view text) {
   }
   return out;
 }
+
+std::string Stream::Push(std::string_view bytes) {
+  std::string text = std::move(held_);
+  text += bytes;
+  const size_t whole = text.size() - TruncatedTail(text);
+  held_ = text.substr(whole);
+  return Sanitize(std::string_view(text).substr(0, whole));
+}
+
+std::string Stream::Flush() { return Sanitize(std::exchange(held_, {})); }
 
 void Append(std::string& out, char32_t code_point) {
   DSV4_CHECK(code_point <= 0x10FFFF, "U+{:X} is no code point", static_cast<uint32_t>(code_point));

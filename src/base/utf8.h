@@ -29,4 +29,18 @@ std::string Sanitize(std::string_view text);
 // Appends the UTF-8 form of `code_point` (at most 10FFFF; a surrogate gets its three-byte form).
 void Append(std::string& out, char32_t code_point);
 
+// Sanitize over bytes that come in pieces: what the calls return, joined, is Sanitize of all bytes
+// joined, and each part is whole characters. Nothing that is decided is held back.
+class Stream {
+ public:
+  // The characters that are complete, and U+FFFD for what can no longer become one. Holds back only
+  // a valid prefix of a character, at most 3 bytes.
+  std::string Push(std::string_view bytes);
+  // What was held back, as U+FFFD; then begins anew.
+  std::string Flush();
+
+ private:
+  std::string held_;
+};
+
 }  // namespace dsv4::utf8

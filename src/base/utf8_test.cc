@@ -74,5 +74,39 @@ TEST(Utf8, SanitizedBytesAreValidAndAFixedPoint) {
   }
 }
 
+TEST(Utf8, AStreamInAnySplitGivesWholeCharactersThatJoinToTheSanitizedWhole) {
+  std::mt19937 random(11);
+  const std::string_view alphabet("\x41\x80\x90\xA0\xBF\xC3\xE0\xE4\xED\xF0\xF4\xFF", 12);
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes;
+    for (auto n = random() % 16; n > 0; --n) bytes += alphabet[random() % alphabet.size()];
+    if (round % 2 == 0) bytes += "\xF0\x9F\x98\x80";
+    Stream stream;
+    std::string joined;
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t length = 1 + random() % 4;
+      const std::string part = stream.Push(std::string_view(bytes).substr(at, length));
+      at += length;
+      ASSERT_TRUE(IsValid(part));
+      joined += part;
+      // All but an incomplete prefix is out.
+      const std::string seen = Sanitize(std::string_view(bytes).substr(0, at));
+      ASSERT_TRUE(joined == seen || joined + kFffd == seen);
+    }
+    joined += stream.Flush();
+    ASSERT_EQ(joined, Sanitize(bytes));
+    ASSERT_EQ(stream.Flush(), "");
+  }
+}
+
+TEST(Utf8, AStreamSaysAtOnceThatAByteCanNoLongerBecomeValid) {
+  Stream stream;
+  EXPECT_EQ(stream.Push("\xE0"), "");
+  EXPECT_EQ(stream.Push("\x80"), kFffd + kFffd);  // E0 must be followed by A0 or more
+  EXPECT_EQ(stream.Push("\xF0\x9F"), "");
+  EXPECT_EQ(stream.Push("a"), kFffd + "a");
+  EXPECT_EQ(stream.Push("\xFF"), kFffd);
+}
+
 }  // namespace
 }  // namespace dsv4::utf8
