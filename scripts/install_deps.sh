@@ -18,18 +18,18 @@ case "${1-}" in
     ;;
 esac
 
-# Prints those of "$@" that are not installed.
-missing_of() {
+# Sets `missing` to those of "$@" that are not installed. dpkg-query fails for a name that it never heard of.
+find_missing() {
   local installed
-  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p')
-  comm -23 <(printf '%s\n' "$@" | sort) <(sort <<<"$installed")
+  installed=$({ dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true; } | sed -n 's/^installed //p')
+  mapfile -t missing < <(comm -23 <(printf '%s\n' "$@" | sort) <(sort <<<"$installed"))
 }
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "install_deps.sh: no Debian package tools here; what is needed: ${packages[*]}" >&2
   exit 1
 fi
-mapfile -t missing < <(missing_of "${packages[@]}")
+find_missing "${packages[@]}"
 if [[ ${#missing[@]} -eq 0 ]]; then exit 0; fi
 
 # Runs a command as root; asks for it only here, where something is missing.
@@ -62,7 +62,7 @@ if ! as_root "${install[@]}" >"$log" 2>&1; then
     exit 1
   fi
 fi
-mapfile -t missing < <(missing_of "${packages[@]}")
+find_missing "${packages[@]}"
 if [[ ${#missing[@]} -ne 0 ]]; then
   cat "$log" >&2
   echo "install_deps.sh: still missing: ${missing[*]}" >&2
