@@ -25,14 +25,20 @@ std::vector<float> RopeFrequencies(int32_t width, double base, const std::option
     high = std::min(std::ceil(PairOfTurns(*yarn, yarn->beta_slow, width, base)), width - 1.0);
     if (low == high) high += 0.001;
   }
+  // In fp32 step by step, as the published code does: at a million tokens one last bit of a
+  // frequency moves the angle by up to 0.06 rad.
   for (int32_t i = 0; i < num_pairs; ++i) {
-    double frequency = std::pow(base, -2.0 * i / width);
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(width);
+    float frequency = 1.0f / std::pow(static_cast<float>(base), exponent);
     if (yarn) {
-      const double ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
-      const double smooth = 1.0 - ramp;
-      frequency = frequency / yarn->factor * (1.0 - smooth) + frequency * smooth;
+      const float ramp = std::clamp(
+          (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low), 0.0f,
+          1.0f);
+      const float smooth = 1.0f - ramp;
+      frequency =
+          frequency / static_cast<float>(yarn->factor) * (1.0f - smooth) + frequency * smooth;
     }
-    frequencies[static_cast<size_t>(i)] = static_cast<float>(frequency);
+    frequencies[static_cast<size_t>(i)] = frequency;
   }
   return frequencies;
 }
