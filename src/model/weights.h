@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/result.h"
 #include "model/config.h"
 #include "numeric/bf16.h"
+#include "ops/ops.h"
 #include "tensor/view.h"
 
 namespace dsv4 {
@@ -52,9 +54,7 @@ struct AttentionWeights {
   IndexerWeights indexer;            // where ratio == 4
 };
 
-struct ExpertWeights {
-  WeightView w1, w2, w3;  // gate, down, up
-};
+using ExpertWeights = ExpertView;  // w1 gate, w2 down, w3 up
 
 struct MoeWeights {
   WeightView gate;                     // [num_routed_experts, hidden]
@@ -95,5 +95,10 @@ struct ModelWeights {
 // Errors name file, tensor, expected and found; all missing tensors are named at once (the first ten,
 // then a count). Touches no weight but the small vectors it copies.
 Result<ModelWeights> BindWeights(const ModelConfig& config, std::shared_ptr<const Checkpoint> checkpoint);
+// Opens the checkpoint of a folder (or one file of it) and binds it.
+Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder);
+
+// Opens the checkpoint in `folder` and binds its weights.
+Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder);
 
 }  // namespace dsv4::model

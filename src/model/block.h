@@ -1,0 +1,12 @@
+// One transformer block on the hyper-connection state (spec: model, section 3).
+#pragma once
+
+#include "model/step.h"
+#include "model/weights.h"
+
+namespace dsv4::model {
+
+// h [T, hc, hidden] in place.
+void RunBlock(const Step& step, const BlockWeights& weights, int32_t block, Bf16* h);
+
+}  // namespace dsv4::model

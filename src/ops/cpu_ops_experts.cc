@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "ops/cpu_ops_impl.h"
+
+namespace dsv4 {
+namespace {
+
+// Rows of the batch grouped by the expert they chose: pair i of [0, num_pairs) is a (row, slot).
+struct Groups {
+  int64_t num_pairs = 0;
+  int64_t* begin = nullptr;  // [num_experts + 1]: pairs of expert e are begin[e]..begin[e + 1]
+  int64_t* row = nullptr;    // [num_pairs]
+  int64_t* slot = nullptr;   // [num_pairs]
+  int64_t* place = nullptr;  // [T, num_chosen]: the pair of a (row, slot)
+  int32_t* active = nullptr;  // experts with rows, ascending
+  int64_t num_active = 0;
+};
+
+Groups GroupByExpert(const int32_t* chosen, int64_t num_rows, int64_t num_chosen,
+                     int64_t num_experts, Workspace& workspace) {
+  Groups groups;
+  groups.num_pairs = num_rows * num_chosen;
+  groups.begin = workspace.Take<int64_t>(num_experts + 1);
+  groups.row = workspace.Take<int64_t>(groups.num_pairs);
+  groups.slot = workspace.Take<int64_t>(groups.num_pairs);
+  groups.place = workspace.Take<int64_t>(groups.num_pairs);
+  groups.active = workspace.Take<int32_t>(num_experts);
+  std::fill_n(groups.begin, num_experts + 1, 0);
+  for (int64_t i = 0; i < groups.num_pairs; ++i) {
+    DSV4_CHECK(chosen[i] >= 0 && chosen[i] < num_experts, "expert {} of {}", chosen[i],
+               num_experts);
+    ++groups.begin[chosen[i] + 1];
+  }
+  for (int64_t e = 0; e < num_experts; ++e) {
+    if (groups.begin[e + 1] > 0) groups.active[groups.num_active++] = static_cast<int32_t>(e);
+    groups.begin[e + 1] += groups.begin[e];
+  }
+  // Filling moves each start to its end, so that afterwards begin[e] is the end of e: shift back.
+  for (int64_t i = 0; i < groups.num_pairs; ++i) {
+    const int64_t pair = groups.begin[chosen[i]]++;
+    groups.row[pair] = i / num_chosen;
+    groups.slot[pair] = i % num_chosen;
+    groups.place[i] = pair;
+  }
+  for (int64_t e = num_experts; e > 0; --e) groups.begin[e] = groups.begin[e - 1];
+  groups.begin[0] = 0;
+  return groups;
+}
+
+kernels::ProductArgs ProductOf(const PreparedRows& x, int64_t first_row, int64_t num_rows,
+                               const WeightView& weight, int64_t begin, int64_t end) {
+  kernels::ProductArgs args;
+  args.prepared = x.data + first_row * x.row_bytes;
+  args.num_rows = num_rows;
+  args.activation = x.spec.activation;
+  args.scale = x.spec.scale;
+  args.block = x.spec.block;
+  args.weight = &weight;
+  args.begin = begin;
+  args.end = end;
+  args.output_stride = weight.rows;
+  return args;
+}
+
+}  // namespace
+
+void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
+  // Weight rows of one task: small enough to share out a single expert, large enough to pay.
+  constexpr int64_t kSlice = 64;
+  const Workspace::Scope scope(workspace);
+  const int64_t num_rows = args.x.num_rows;
+  const int64_t num_experts = static_cast<int64_t>(args.experts.size());
+  const int64_t dim = args.experts[0].w2.rows;
+  const int64_t inner = args.experts[0].w1.rows;
+  DSV4_CHECK(args.experts[0].w1.cols == args.x.cols, "{} columns, expert of {}", args.x.cols,
+             args.experts[0].w1.cols);
+  const Groups groups =
+      GroupByExpert(args.chosen, num_rows, args.num_chosen, num_experts, workspace);
+  const int64_t num_pairs = groups.num_pairs;
+
+  // Prepared rows in pair order.
+  PreparedRows gathered = args.x;
+  std::byte* gathered_data = workspace.TakeBytes(num_pairs * args.x.row_bytes);
+  gathered.data = gathered_data;
+  gathered.num_rows = num_pairs;
+  float* weights = workspace.Take<float>(num_pairs);
+  ForRows(num_pairs, args.x.row_bytes, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(gathered_data + i * args.x.row_bytes,
+                  args.x.data + groups.row[i] * args.x.row_bytes,
+                  static_cast<size_t>(args.x.row_bytes));
+      weights[i] = args.weights != nullptr
+                       ? args.weights[groups.row[i] * args.num_chosen + groups.slot[i]]
+                       : 1.0f;
+    }
+  });
+
+  Bf16* gate = workspace.Take<Bf16>(num_pairs * inner);
+  Bf16* up = workspace.Take<Bf16>(num_pairs * inner);
+  const int64_t inner_slices = (inner + kSlice - 1) / kSlice;
+  pool_.For(groups.num_active * inner_slices * 2, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int32_t expert = groups.active[task / (inner_slices * 2)];
+      const bool is_up = task % 2 == 1;
+      const int64_t first = task / 2 % inner_slices * kSlice;
+      const int64_t pair = groups.begin[expert];
+      const ExpertView& view = args.experts[static_cast<size_t>(expert)];
+      kernels::ProductArgs call =
+          ProductOf(gathered, pair, groups.begin[expert + 1] - pair, is_up ? view.w3 : view.w1,
+                    first, std::min(first + kSlice, inner));
+      call.output = (is_up ? up : gate) + pair * inner + first;
+      kernels_.product(call);
+    }
+  });
+  ForRows(num_pairs, inner * 16, [&](int64_t begin, int64_t end, int) {
+    kernels_.swiglu({gate + begin * inner, up + begin * inner, end - begin, inner,
+                     args.swiglu_limit, weights + begin, gate + begin * inner});
+  });
+
+  const PreparedRows hidden = Prepare(gate, num_pairs, inner, inner, args.hidden_spec, workspace);
+  Bf16* outputs = workspace.Take<Bf16>(num_pairs * dim);
+  const int64_t dim_slices = (dim + kSlice - 1) / kSlice;
+  pool_.For(groups.num_active * dim_slices, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int32_t expert = groups.active[task / dim_slices];
+      const int64_t first = task % dim_slices * kSlice;
+      const int64_t pair = groups.begin[expert];
+      kernels::ProductArgs call = ProductOf(
+          hidden, pair, groups.begin[expert + 1] - pair,
+          args.experts[static_cast<size_t>(expert)].w2, first, std::min(first + kSlice, dim));
+      call.output = outputs + pair * dim + first;
+      kernels_.product(call);
+    }
+  });
+  ForRows(num_rows, dim * args.num_chosen, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      // Pairs are ordered by expert: visiting a row's pairs in ascending order sums its experts in
+      // ascending order, whatever the router's order was.
+      int64_t last = -1;
+      for (int32_t k = 0; k < args.num_chosen; ++k) {
+        int64_t next = num_pairs;
+        for (int32_t slot = 0; slot < args.num_chosen; ++slot) {
+          const int64_t pair = groups.place[t * args.num_chosen + slot];
+          if (pair > last && pair < next) next = pair;
+        }
+        for (int64_t i = 0; i < dim; ++i) args.out[t * dim + i] += ToFloat(outputs[next * dim + i]);
+        last = next;
+      }
+    }
+  });
+}
+
+void CpuOps::Route(const RouteRowsArgs& args, Workspace& workspace) {
+  const Workspace::Scope scope(workspace);
+  float* scores = workspace.Take<float>(args.num_rows * args.num_experts);
+  ForRows(args.num_rows, int64_t{args.num_experts} * 32, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      kernels::RouteArgs call;
+      call.z = args.z + t * args.num_experts;
+      call.num_experts = args.num_experts;
+      call.num_chosen = args.num_chosen;
+      call.function = args.function;
+      call.bias = args.bias;
+      if (args.tid2eid != nullptr) {
+        call.fixed = args.tid2eid + int64_t{args.tokens[t]} * args.num_chosen;
+      }
+      call.route_scale = args.route_scale;
+      call.scores = scores + t * args.num_experts;
+      call.chosen = args.chosen + t * args.num_chosen;
+      call.weights = args.weights + t * args.num_chosen;
+      kernels_.route(call);
+    }
+  });
+}
+
+}  // namespace dsv4
