@@ -5,6 +5,7 @@ Each rule is a function of (path relative to the root, text) that yields (line n
 """
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -123,12 +124,14 @@ RULES = (silent_below_tools, file_length, no_instruction_set_flags, pragma_once,
 
 
 def files_of(root):
-    """What git tracks or would track; every file where this is no git folder."""
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, check=False)
-    if listed.returncode == 0:
-        return sorted(set(filter(None, listed.stdout.decode().split("\0"))))
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+    """What git tracks or would track; without git or outside its folders, all but what is built."""
+    if shutil.which("git"):
+        listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                                capture_output=True, check=False)
+        if listed.returncode == 0:
+            return sorted(set(filter(None, listed.stdout.decode().split("\0"))))
+    paths = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    return sorted(str(path) for path in paths if path.parts[0] not in (".git", "build", "models"))
 
 
 def check(root):
