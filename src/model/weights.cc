@@ -422,4 +422,9 @@ Result<ModelWeights> BindWeights(const ModelConfig& config,
   return weights;
 }
 
+Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder) {
+  DSV4_ASSIGN(Checkpoint checkpoint, Checkpoint::Open(folder));
+  return BindWeights(config, std::make_shared<const Checkpoint>(std::move(checkpoint)));
+}
+
 }  // namespace dsv4::model
