@@ -2,6 +2,7 @@
 // and a fixed tree, then acc += blocksum * scale_a * scale_w in K order; without block scales K is
 // one block.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -52,7 +53,18 @@ float WeightScale(const WeightView& w, int64_t row, int64_t k) {
   return 1.0f;
 }
 
-// Weights [k, k + n) of a row as stored, without scale.
+// Both values of a packed byte.
+using Pair = std::array<float, 2>;
+constexpr std::array<Pair, 256> kE2m1Pairs = [] {
+  std::array<Pair, 256> pairs{};
+  for (unsigned codes = 0; codes < 256; ++codes) {
+    pairs[codes] = {DecodeE2m1(static_cast<uint8_t>(codes & 0xFu)),
+                    DecodeE2m1(static_cast<uint8_t>(codes >> 4))};
+  }
+  return pairs;
+}();
+
+// Weights [k, k + n) of a row as stored, without scale. For FP4 k and n are even.
 void DecodeWeights(const WeightView& w, int64_t row, int64_t k, int64_t n, float* out) {
   const std::byte* const p = w.data + row * w.row_bytes();
   switch (w.format) {
@@ -60,9 +72,8 @@ void DecodeWeights(const WeightView& w, int64_t row, int64_t k, int64_t n, float
       for (int64_t i = 0; i < n; ++i) out[i] = kE4m3Values[std::to_integer<uint8_t>(p[k + i])];
       return;
     case WeightFormat::kFp4:
-      for (int64_t i = 0; i < n; ++i) {
-        const auto codes = std::to_integer<uint8_t>(p[(k + i) / 2]);
-        out[i] = DecodeE2m1(static_cast<uint8_t>(codes >> ((k + i) % 2 * 4)));
+      for (int64_t i = 0; i < n; i += 2) {
+        std::memcpy(out + i, &kE2m1Pairs[std::to_integer<uint8_t>(p[(k + i) / 2])], sizeof(Pair));
       }
       return;
     case WeightFormat::kBf16:
