@@ -1,9 +1,8 @@
 #include "text/tokenizer.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 #include "base/utf8.h"
+#include "text/piece_cache.h"
 #include "text/pretokenizer.h"
 #include "text/tokenizer_tables.h"
 
@@ -24,24 +23,40 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
-void Tokenizer::EncodePlain(std::string_view text, std::vector<int32_t>& ids) const {
+// One text being encoded.
+struct Tokenizer::Encoding {
+  explicit Encoding(size_t text_bytes) : cache(text_bytes) { ids.reserve(text_bytes / 3 + 8); }
+
+  std::vector<int32_t> ids;
+  PieceCache cache;
+};
+
+void Tokenizer::EncodePlain(std::string_view text, Encoding& encoding) const {
+  std::vector<int32_t>& ids = encoding.ids;
   Pretokenizer pieces(text);
   for (std::string_view piece = pieces.Next(); !piece.empty(); piece = pieces.Next()) {
-    tables_->pairs.Encode(piece, ids);
+    PieceCache::Slot& slot = encoding.cache.SlotOf(piece);
+    if (slot.Holds(piece)) {
+      ids.insert(ids.end(), slot.ids().begin(), slot.ids().end());
+    } else {
+      const size_t begin = ids.size();
+      tables_->pairs.Encode(piece, ids);
+      slot.Set(piece, std::span(ids).subspan(begin));
+    }
   }
 }
 
 void Tokenizer::EncodeAround(const AddedTokens& added, const AddedTokens* then,
-                             std::string_view text, std::vector<int32_t>& ids) const {
+                             std::string_view text, Encoding& encoding) const {
   for (size_t at = 0; at < text.size();) {
     const AddedTokens::Match match = added.Find(text, at);
     const std::string_view stretch = text.substr(at, match.span.begin - at);
     if (then != nullptr) {
-      EncodeAround(*then, nullptr, stretch, ids);
+      EncodeAround(*then, nullptr, stretch, encoding);
     } else {
-      EncodePlain(stretch, ids);
+      EncodePlain(stretch, encoding);
     }
-    if (match.id >= 0) ids.push_back(match.id);
+    if (match.id >= 0) encoding.ids.push_back(match.id);
     at = match.span.end;
   }
 }
@@ -49,20 +64,18 @@ void Tokenizer::EncodeAround(const AddedTokens& added, const AddedTokens* then,
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, AddedTokenText added) const {
   std::string storage;
   text = AsUtf8(text, storage);
-  std::vector<int32_t> ids;
-  ids.reserve(text.size() / 3 + 8);
+  Encoding encoding(text.size());
   if (added == AddedTokenText::kPlain) {
-    EncodePlain(text, ids);
+    EncodePlain(text, encoding);
   } else {
-    EncodeAround(tables_->added_first, &tables_->added_then, text, ids);
+    EncodeAround(tables_->added_first, &tables_->added_then, text, encoding);
   }
-  return ids;
+  return std::move(encoding.ids);
 }
 
 Result<std::vector<int32_t>> Tokenizer::EncodeWithSpans(std::string_view text,
                                                         std::span<const TextSpan> spans) const {
-  std::vector<int32_t> ids;
-  ids.reserve(text.size() / 3 + 8);
+  Encoding encoding(text.size());
   std::string storage;
   size_t at = 0;
   for (const TextSpan& span : spans) {
@@ -73,12 +86,12 @@ Result<std::vector<int32_t>> Tokenizer::EncodeWithSpans(std::string_view text,
     if (!id) return BadInput("tokenizer: expected an added token '{}', found none", content);
     // A token begins with no continuation byte, so replacing stretch by stretch is replacing at
     // once.
-    EncodePlain(AsUtf8(text.substr(at, span.begin - at), storage), ids);
-    ids.push_back(*id);
+    EncodePlain(AsUtf8(text.substr(at, span.begin - at), storage), encoding);
+    encoding.ids.push_back(*id);
     at = span.end;
   }
-  EncodePlain(AsUtf8(text.substr(at), storage), ids);
-  return ids;
+  EncodePlain(AsUtf8(text.substr(at), storage), encoding);
+  return std::move(encoding.ids);
 }
 
 std::string Tokenizer::DecodeBytes(std::span<const int32_t> ids, bool skip_special) const {

@@ -17,7 +17,6 @@
 
 namespace dsv4 {
 
-class BytePairs;
 class AddedTokens;
 
 // What strings such as "<｜User｜>" or "<think>" in a text are.
@@ -63,12 +62,13 @@ class Tokenizer {
  private:
   friend class TokenizerLoader;
   struct Tables;
+  struct Encoding;
 
   explicit Tokenizer(std::unique_ptr<const Tables> tables);
-  // `text` is valid UTF-8; both append.
-  void EncodePlain(std::string_view text, std::vector<int32_t>& ids) const;
+  // `text` is valid UTF-8; both append to what is encoded.
+  void EncodePlain(std::string_view text, Encoding& encoding) const;
   void EncodeAround(const AddedTokens& added, const AddedTokens* then, std::string_view text,
-                    std::vector<int32_t>& ids) const;
+                    Encoding& encoding) const;
 
   std::unique_ptr<const Tables> tables_;
 };
