@@ -5,4 +5,8 @@
 
 namespace dsv4::tools {
 
+void AddSynth(CLI::App& app, Selected* selected);
+void AddTokenize(CLI::App& app, Selected* selected);
+void AddDetokenize(CLI::App& app, Selected* selected);
+
 }  // namespace dsv4::tools

@@ -10,6 +10,9 @@ namespace dsv4::tools {
 namespace {
 
 constexpr AddCommand kCommands[] = {
+    AddSynth,
+    AddTokenize,
+    AddDetokenize,
     nullptr,  // ends the table
 };
 

@@ -1,0 +1,68 @@
+#include "checkpoint/synth.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/commands.h"
+#include "tools/interrupt.h"
+#include "tools/progress_bar.h"
+
+namespace dsv4::tools {
+namespace {
+
+struct Arguments {
+  std::string preset;
+  std::vector<std::string> settings;
+  SynthOptions options;
+  bool quiet = false;
+};
+
+Result<std::vector<SynthSetting>> Settings(const std::vector<std::string>& texts) {
+  std::vector<SynthSetting> settings;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return UsageError("--set: expected key=value, found {}", text);
+    }
+    settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return settings;
+}
+
+Status Synth(Arguments arguments) {
+  DSV4_ASSIGN(const std::vector<SynthSetting> settings, Settings(arguments.settings));
+  DSV4_ASSIGN(const SynthModel model, SynthModel::Make(arguments.preset, settings));
+  arguments.options.stop = &InterruptFlag();
+  ProgressBar progress(arguments.quiet);
+  return WriteSynth(model, arguments.options, progress);
+}
+
+}  // namespace
+
+void AddSynth(CLI::App& app, Selected* selected) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* const verb =
+      app.add_subcommand("synth", "Write a deterministic checkpoint of random weights");
+  verb->add_option("--preset", arguments->preset, "flash, pro, tiny-flash or tiny-pro")->required();
+  verb->add_option("--set", arguments->settings,
+                   "key=value: another value for a key of config.json (may be repeated)")
+      ->allow_extra_args(false);
+  verb->add_option("--seed", arguments->options.seed, "Seed of all weights")->capture_default_str();
+  verb->add_option("--shard-bytes", arguments->options.shard_bytes,
+                   "A file's data end before the tensor that would exceed this")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--out", arguments->options.out, "Folder to make")->required();
+  verb->add_option("--tokenizer", arguments->options.tokenizer,
+                   "File copied to DIR/tokenizer.json");
+  verb->add_flag("--force", arguments->options.replace,
+                 "Replace an earlier checkpoint of that name");
+  verb->add_flag("--quiet", arguments->quiet, "No progress bar");
+  verb->footer(
+      "Example: dsv4 synth --preset tiny-flash --set vocab_size=1024 --out models/tiny\n"
+      "The folder appears under its name when it is complete.");
+  verb->callback([arguments, selected] { *selected = [arguments] { return Synth(*arguments); }; });
+}
+
+}  // namespace dsv4::tools
