@@ -1,5 +1,7 @@
 #include "kernels/dispatch.h"
 
+#include <fmt/ranges.h>
+
 #include <string>
 #include <vector>
 
@@ -23,10 +25,9 @@ std::span<const Set> Sets() {
 }
 
 std::string Names(std::span<const Kernels* const> tables) {
-  std::string names;
-  for (const Kernels* table : tables)
-    names += (names.empty() ? "" : ", ") + std::string(table->name);
-  return names;
+  std::vector<std::string_view> names;
+  for (const Kernels* table : tables) names.emplace_back(table->name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 const Kernels* Find(std::span<const Kernels* const> tables, std::string_view name) {
