@@ -1,4 +1,4 @@
-// How much memory this process may use.
+// How much memory there is for this process.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 namespace dsv4 {
 
 struct MemoryInfo {
-  int64_t total_bytes = 0;      // of the machine, or the control group's limit where that is less
-  int64_t available_bytes = 0;  // what may still be taken, page cache counted as free
+  int64_t total_bytes = 0;
+  // What can be had without swapping: free memory and caches, within the limits of the control groups.
+  int64_t available_bytes = 0;
 };
 
-// From /proc/meminfo and the memory limits of this process's control group and all above it
-// (version 1 or 2). `root` stands before every path; tests give a folder.
+// `root` is / but in tests.
 Result<MemoryInfo> ReadMemoryInfo(const std::filesystem::path& root = "/");
 
 }  // namespace dsv4
