@@ -1,5 +1,7 @@
 #include "text/completion_grammar.h"
 
+#include <cstdint>
+
 #include "base/utf8.h"
 
 namespace dsv4::chat {
@@ -12,6 +14,20 @@ bool IsSpace(char32_t c) {
 }
 
 }  // namespace
+
+Scan ScanFor(std::span<const std::string_view> markers, std::string_view text) {
+  std::array<bool, 256> is_first{};
+  for (const std::string_view marker : markers) is_first[static_cast<uint8_t>(marker[0])] = true;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!is_first[static_cast<uint8_t>(text[i])]) continue;
+    const std::string_view rest = text.substr(i);
+    for (const std::string_view& marker : markers) {
+      if (rest.starts_with(marker)) return {i, &marker};
+      if (marker.starts_with(rest)) return {i, nullptr};
+    }
+  }
+  return {text.size(), nullptr};
+}
 
 size_t SpaceRun(std::string_view text) {
   size_t end = 0;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,14 @@ inline constexpr std::string_view kNameTail = "\">\n";
 // May stand neither in content nor in reasoning.
 inline constexpr std::array<std::string_view, 5> kForbidden = {kBos, kEos, kThinkStart, kThinkEnd,
                                                                kDsml};
+
+// How much of a text is surely no marker, and which of the markers comes then.
+struct Scan {
+  size_t text_end;
+  const std::string_view* marker;  // null: none, or one that the text's end cuts off
+};
+// One pass, whichever of the markers is rare. None may hold the beginning of another.
+Scan ScanFor(std::span<const std::string_view> markers, std::string_view text);
 
 // Bytes of the white space (as Python's \s) at the start of `text`.
 size_t SpaceRun(std::string_view text);

@@ -43,9 +43,10 @@ std::unexpected<Error> StrictParser::Expected(std::string_view what, size_t at) 
 }
 
 StrictParser::Next StrictParser::Find(std::string_view first, std::string_view second) const {
-  const size_t a = text_.find(first, at_);
-  const size_t b = text_.substr(0, a).find(second, at_);
-  return b == std::string_view::npos ? Next{a, true} : Next{b, false};
+  const std::array<std::string_view, 2> markers = {first, second};
+  const Scan scan = ScanFor(markers, text_.substr(at_));
+  if (scan.marker == nullptr) return {std::string_view::npos, true};
+  return {at_ + scan.text_end, scan.marker == &markers[0]};
 }
 
 bool StrictParser::Accept(std::string_view literal) {

@@ -23,24 +23,6 @@ bool IsProperPrefix(std::string_view text, std::string_view marker) {
   return text.size() < marker.size() && marker.starts_with(text);
 }
 
-// How much of a text is surely no marker, and which of the markers comes then.
-struct Scan {
-  size_t text_end;
-  const std::string_view* marker;  // null: none, or one that is not whole yet
-};
-
-Scan ScanFor(std::span<const std::string_view> markers, std::string_view text) {
-  for (size_t i = text.find_first_of("<\n/"); i != std::string_view::npos;
-       i = text.find_first_of("<\n/", i + 1)) {
-    const std::string_view rest = text.substr(i);
-    for (const std::string_view& marker : markers) {
-      if (rest.starts_with(marker)) return {i, &marker};
-      if (marker.starts_with(rest)) return {i, nullptr};
-    }
-  }
-  return {text.size(), nullptr};
-}
-
 }  // namespace
 
 CompletionStream::CompletionStream(Mode mode)
@@ -176,21 +158,18 @@ CompletionStream::Outcome CompletionStream::StepItem() {
 }
 
 CompletionStream::Outcome CompletionStream::FindHeadEnd(std::span<const std::string_view> needles,
-                                                        size_t* at) {
+                                                        Ahead* ahead, size_t* at) {
   const std::string_view head = Rest();
-  const size_t from = scanned_ - std::min(scanned_, kLongestMarker);
-  size_t found = std::string_view::npos;
-  for (const std::string_view needle : needles) {
-    found = std::min(
-        found,
-        head.substr(0, found == head.npos ? found : found + needle.size()).find(needle, from));
+  const size_t begin = dropped_ + begin_ + matched_;
+  if (begin < ahead->from || begin > ahead->to) *ahead = {begin, begin, false};
+  if (!ahead->hit) {
+    const Scan scan = ScanFor(needles, head.substr(ahead->to - begin));
+    ahead->hit = scan.marker != nullptr;
+    ahead->to += scan.text_end;
   }
-  scanned_ = head.size();
-  *at = found;
-  if (found == std::string_view::npos) {
-    return head.size() > kMaxHeadBytes + kLongestMarker ? Outcome::kMismatch : Outcome::kWaiting;
-  }
-  return found > kMaxHeadBytes ? Outcome::kMismatch : Outcome::kAdvanced;
+  *at = ahead->to - begin;
+  if (*at > kMaxHeadBytes) return Outcome::kMismatch;
+  return ahead->hit ? Outcome::kAdvanced : Outcome::kWaiting;
 }
 
 CompletionStream::Outcome CompletionStream::StepInvokeName() {
@@ -198,7 +177,8 @@ CompletionStream::Outcome CompletionStream::StepInvokeName() {
   const std::string_view begun = Rest().substr(SpaceRun(Rest()));
   if (!begun.starts_with(kNameHead) && !kNameHead.starts_with(begun)) return Outcome::kMismatch;
   size_t end = 0;
-  if (const Outcome found = FindHeadEnd(kEnds, &end); found != Outcome::kAdvanced) return found;
+  if (const Outcome found = FindHeadEnd(kEnds, &invoke_ahead_, &end); found != Outcome::kAdvanced)
+    return found;
   const std::string_view head = Rest();
   const bool parameter_follows = head.substr(end).starts_with(kParameterOpen);
   const auto name = InvokeNameOf(head.substr(0, end), parameter_follows);
@@ -235,7 +215,9 @@ CompletionStream::Outcome CompletionStream::StepParameterName() {
   if (IsProperPrefix(head, kParameterNameHead)) return Outcome::kWaiting;
   if (!head.starts_with(kParameterNameHead)) return Outcome::kMismatch;
   size_t end = 0;
-  if (const Outcome found = FindHeadEnd(kEnds, &end); found != Outcome::kAdvanced) return found;
+  if (const Outcome found = FindHeadEnd(kEnds, &parameter_ahead_, &end);
+      found != Outcome::kAdvanced)
+    return found;
   const std::string_view tail = head.substr(end);
   if (end < kParameterNameHead.size() || tail.starts_with(kParameterClose)) {
     return Outcome::kMismatch;
@@ -283,7 +265,6 @@ void CompletionStream::Recover() {
   CloseCall();
   state_ = State::kContent;
   matched_ = 0;
-  scanned_ = 0;
   if (Raw().starts_with(kEos)) return;
   const auto length = static_cast<size_t>(utf8::DecodeAt(Raw(), 0).length);
   EmitText(Raw().substr(0, length));
@@ -339,9 +320,9 @@ void CompletionStream::Commit(size_t num_bytes) {
   constexpr size_t kKeptBytes = 4096;
   begin_ += num_bytes;
   matched_ = 0;
-  scanned_ = 0;
   if (begin_ > kKeptBytes && begin_ > raw_.size() / 2) {
     raw_.erase(0, begin_);
+    dropped_ += begin_;
     begin_ = 0;
   }
 }

@@ -81,8 +81,16 @@ class CompletionStream {
   Outcome StepValue();
   Outcome StepValueEnd();
   Outcome Accept(std::string_view literal);
-  // Where one of `needles` first begins in the head that is being read; it must be whole.
-  Outcome FindHeadEnd(std::span<const std::string_view> needles, size_t* at);
+  // What is known of the text ahead, in bytes since the stream began: no end of a head begins in
+  // [from, to), and one does at `to` where `hit`. It outlives recovery, so nothing is searched
+  // twice.
+  struct Ahead {
+    size_t from = 0;
+    size_t to = 0;
+    bool hit = false;
+  };
+  // Where in Rest() the first of `needles` begins; it must be whole.
+  Outcome FindHeadEnd(std::span<const std::string_view> needles, Ahead* ahead, size_t* at);
 
   void Decode(std::string_view bytes, bool is_last);
   void Recover();
@@ -97,12 +105,13 @@ class CompletionStream {
 
   State state_;
   std::string undecoded_;  // the bytes of a character that is not whole yet
-  // raw_[begin_…) is what no event accounts for yet; its first matched_ bytes are matched literals,
-  // and the first scanned_ bytes of the rest are known to hold no end of the present head.
+  // raw_[begin_…) is what no event accounts for yet; its first matched_ bytes are matched literals.
   std::string raw_;
+  size_t dropped_ = 0;  // bytes of the stream before raw_
   size_t begin_ = 0;
   size_t matched_ = 0;
-  size_t scanned_ = 0;
+  Ahead invoke_ahead_;
+  Ahead parameter_ahead_;
   std::string recent_;  // the end of the text so far, in which a forbidden token may have begun
   bool after_block_ = false;
   bool in_call_ = false;

@@ -324,6 +324,13 @@ TEST(CompletionStream, LongNamesAndManyOpeningsTakeLinearTime) {
   std::string openings;
   while (openings.size() < 1'000'000) openings += kOpen.substr(0, kOpen.size() - 3);
   EXPECT_EQ(Stream(openings, Mode::kChat), Cut({openings, "", {}}, true));
+  // Calls of one kind only: what the other kinds begin with never comes.
+  std::string calls;
+  for (int i = 0; i < 20'000; ++i) {
+    calls += "<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n";
+  }
+  const std::string block = "\n\n<｜DSML｜tool_calls>\n" + calls + "</｜DSML｜tool_calls>";
+  EXPECT_EQ(Stream(block, Mode::kChat).message, ParseCompletion(block, Mode::kChat).value());
   // On both sides of the limit, in one piece and in many.
   for (size_t length = kMaxHeadBytes - 60; length < kMaxHeadBytes + 60; length += 3) {
     const std::string text = kOpen.substr(0, kOpen.size() - 3) + std::string(length, 'n') +
