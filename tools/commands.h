@@ -6,7 +6,11 @@
 namespace dsv4::tools {
 
 void AddSynth(CLI::App& app, Selected* selected);
+void AddEncode(CLI::App& app, Selected* selected);
+void AddParse(CLI::App& app, Selected* selected);
 void AddTokenize(CLI::App& app, Selected* selected);
 void AddDetokenize(CLI::App& app, Selected* selected);
+void AddInspect(CLI::App& app, Selected* selected);
+void AddOps(CLI::App& app, Selected* selected);
 
 }  // namespace dsv4::tools

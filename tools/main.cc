@@ -11,8 +11,12 @@ namespace {
 
 constexpr AddCommand kCommands[] = {
     AddSynth,
+    AddEncode,
+    AddParse,
     AddTokenize,
     AddDetokenize,
+    AddInspect,
+    AddOps,
     nullptr,  // ends the table
 };
 
