@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -26,7 +27,7 @@ std::string Count(double value) {
 }
 
 std::string Duration(double seconds) {
-  const auto s = static_cast<int64_t>(seconds + 0.5);
+  const int64_t s = std::llround(seconds);
   if (s < 120) return fmt::format("{} s", s);
   if (s < 7200) return fmt::format("{} min", (s + 30) / 60);
   return fmt::format("{} h", (s + 1800) / 3600);
@@ -85,7 +86,7 @@ ProgressBar::Options ProgressBar::ForTerminal(bool quiet) {
 
 ProgressBar::ProgressBar(Options options) : options_(std::move(options)) {}
 
-ProgressBar::~ProgressBar() { Finish(); }
+ProgressBar::~ProgressBar() { Erase(); }
 
 void ProgressBar::Start(std::string_view what, uint64_t total) {
   Finish();
