@@ -1,0 +1,148 @@
+// `dsv4 inspect`: what a checkpoint is, what it needs, whether it fits here and whether it is
+// sound.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "checkpoint/safetensors.h"
+#include "model/model.h"
+#include "model/weights.h"
+#include "platform/memory_info.h"
+#include "tools/commands.h"
+#include "tools/inspect_report.h"
+#include "tools/progress_bar.h"
+
+namespace dsv4::tools {
+namespace {
+
+constexpr size_t kUnusedNamed = 20;
+
+struct Arguments {
+  std::string model;
+  bool json = false;
+  bool verify = false;
+  bool quiet = false;
+};
+
+// Every file of the folder: of a converted checkpoint all ranks, else the one checkpoint.
+Result<std::vector<std::shared_ptr<const Checkpoint>>> OpenAll(
+    const std::filesystem::path& folder) {
+  std::vector<std::shared_ptr<const Checkpoint>> ranks;
+  int world = 1;
+  for (int rank = 0; rank < world; ++rank) {
+    DSV4_ASSIGN(Checkpoint checkpoint, Checkpoint::Open(folder, {.rank = rank}));
+    world = checkpoint.world();
+    ranks.push_back(std::make_shared<const Checkpoint>(std::move(checkpoint)));
+  }
+  return ranks;
+}
+
+void CountTensors(const Checkpoint& checkpoint, InspectReport* report) {
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    InspectReport::TypeTotal& total = report->types[tensor.dtype];
+    total.num_tensors += 1;
+    total.bytes += static_cast<int64_t>(tensor.data.size());
+  }
+  report->num_tensors += static_cast<int64_t>(checkpoint.tensors().size());
+  report->num_files += static_cast<int64_t>(checkpoint.files().size());
+}
+
+void Verify(const Checkpoint& checkpoint, InspectReport* report, Progress& progress) {
+  progress.Start("verify", checkpoint.data_bytes());
+  uint64_t done = 0;
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    const TensorFaults faults = FindFaults(tensor, report->config.num_routed_experts);
+    if (faults.any()) {
+      report->faulty.push_back(
+          {checkpoint.files()[tensor.file].filename().string(), tensor.name, faults});
+    }
+    done += tensor.data.size();
+    progress.Update(done);
+  }
+  progress.Finish();
+}
+
+Result<InspectReport> Describe(const std::filesystem::path& folder,
+                               std::span<const std::shared_ptr<const Checkpoint>> ranks) {
+  InspectReport report;
+  report.model = folder;
+  DSV4_ASSIGN(report.config, model::LoadConfig(folder));
+  report.parameters = model::CountParameters(report.config);
+  report.world = ranks.front()->world();
+  uint64_t weights_bytes = 0;
+  for (const auto& checkpoint : ranks) {
+    CountTensors(*checkpoint, &report);
+    weights_bytes += checkpoint->data_bytes();
+  }
+  const int num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  DSV4_ASSIGN(const MemoryInfo memory, ReadMemoryInfo());
+  report.memory = model::PlanMemory(
+      report.config, static_cast<int64_t>(weights_bytes),
+      model::Model::WorkspaceBytes(report.config, model::Model::Options{}.max_rows, num_threads),
+      memory.available_bytes);
+  return report;
+}
+
+void WarnOfUnused(const std::vector<std::string>& unused) {
+  for (size_t i = 0; i < std::min(unused.size(), kUnusedNamed); ++i) {
+    fmt::print(stderr, "dsv4: warning: tensor {} is not used\n", unused[i]);
+  }
+  if (unused.size() > kUnusedNamed) {
+    fmt::print(stderr, "dsv4: warning: {} more tensors are not used\n",
+               unused.size() - kUnusedNamed);
+  }
+}
+
+Status Inspect(const Arguments& arguments) {
+  const std::filesystem::path folder = arguments.model;
+  DSV4_ASSIGN(const auto ranks, OpenAll(folder));
+  DSV4_ASSIGN(InspectReport report, Describe(folder, ranks));
+  if (arguments.verify) {
+    report.verified = true;
+    ProgressBar progress(arguments.quiet);
+    for (const auto& checkpoint : ranks) Verify(*checkpoint, &report, progress);
+  }
+  // The tensors of several ranks are slices of what the configuration demands: not bound. A
+  // checkpoint that cannot be bound is still described, so that its faults are seen.
+  Status bound;
+  if (report.world == 1) {
+    Result<model::ModelWeights> weights = model::BindWeights(report.config, ranks.front());
+    if (weights) {
+      report.unused = std::move(weights->unused);
+    } else {
+      bound = std::unexpected(std::move(weights).error());
+    }
+  }
+  WarnOfUnused(report.unused);
+  fmt::print("{}", arguments.json ? ReportJson(report) : ReportText(report));
+  DSV4_TRY(bound);
+  if (!report.faulty.empty()) {
+    return BadInput("{}: {} tensors hold values that no weight may have, the first is {}",
+                    folder.string(), report.faulty.size(), report.faulty.front().tensor);
+  }
+  return {};
+}
+
+}  // namespace
+
+void AddInspect(CLI::App& app, Selected* selected) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* const verb = app.add_subcommand(
+      "inspect", "Describe a checkpoint: configuration, sizes, memory plan, soundness");
+  verb->add_option("--model", arguments->model, "Folder of the checkpoint")->required();
+  verb->add_flag("--json", arguments->json, "One JSON object instead of a table");
+  verb->add_flag("--verify", arguments->verify,
+                 "Read all tensors; report NaN, infinities, scale codes that are not finite and "
+                 "expert tables out of range (exit code 3 if there are any)");
+  verb->add_flag("--quiet", arguments->quiet, "No progress bar");
+  verb->footer(
+      "Example: dsv4 inspect --model models/tiny --verify\n"
+      "The verdict is for one sequence of the model's full context: \"fits in memory\", \"weights\n"
+      "page from disk\" (works, but reads experts again and again) or \"does not fit\".");
+  verb->callback(
+      [arguments, selected] { *selected = [arguments] { return Inspect(*arguments); }; });
+}
+
+}  // namespace dsv4::tools

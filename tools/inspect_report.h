@@ -1,0 +1,50 @@
+// What `dsv4 inspect` found, as a table for people and as JSON for programs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/verify.h"
+#include "model/config.h"
+#include "model/memory_plan.h"
+#include "tensor/dtype.h"
+
+namespace dsv4::tools {
+
+struct FaultyTensor {
+  std::string file;
+  std::string tensor;
+  TensorFaults faults;
+};
+
+struct InspectReport {
+  std::filesystem::path model;
+  model::ModelConfig config;
+  model::ParameterCounts parameters;
+  model::MemoryPlan memory;
+
+  struct TypeTotal {
+    int64_t num_tensors = 0;
+    int64_t bytes = 0;
+  };
+  std::map<DType, TypeTotal> types;
+  int64_t num_tensors = 0;
+  int64_t num_files = 0;
+  int world = 1;  // ranks of a converted checkpoint
+  std::vector<std::string> unused;
+
+  bool verified = false;
+  std::vector<FaultyTensor> faulty;
+};
+
+std::string ReportText(const InspectReport& report);
+// One object; its keys are listed in README.md.
+std::string ReportJson(const InspectReport& report);
+
+// "159.6 GB", "3.7 MB", "12 B": powers of 1000.
+std::string BytesText(double bytes);
+
+}  // namespace dsv4::tools
