@@ -37,7 +37,42 @@ const Kernels* Find(std::span<const Kernels* const> tables, std::string_view nam
   return nullptr;
 }
 
+template <auto kMember>
+bool Own(const Kernels& kernels) {
+  return &kernels == &ref::Table() || kernels.*kMember != ref::Table().*kMember;
+}
+
 }  // namespace
+
+std::span<const Entry> Entries() {
+  static constexpr Entry kEntries[] = {
+      {"act_quant", Own<&Kernels::act_quant>},
+      {"act_quant_in_place", Own<&Kernels::act_quant_in_place>},
+      {"pack_index_rows", Own<&Kernels::pack_index_rows>},
+      {"unpack_index_rows", Own<&Kernels::unpack_index_rows>},
+      {"pack_kv_rows", Own<&Kernels::pack_kv_rows>},
+      {"unpack_kv_rows", Own<&Kernels::unpack_kv_rows>},
+      {"prepared_row_bytes", Own<&Kernels::prepared_row_bytes>},
+      {"prepare", Own<&Kernels::prepare>},
+      {"product", Own<&Kernels::product>},
+      {"rms_norm", Own<&Kernels::rms_norm>},
+      {"rms_factor", Own<&Kernels::rms_factor>},
+      {"rope", Own<&Kernels::rope>},
+      {"hadamard", Own<&Kernels::hadamard>},
+      {"hc_split", Own<&Kernels::hc_split>},
+      {"hc_head_pre", Own<&Kernels::hc_head_pre>},
+      {"hc_combine", Own<&Kernels::hc_combine>},
+      {"hc_post", Own<&Kernels::hc_post>},
+      {"sparse_attention_scratch_bytes", Own<&Kernels::sparse_attention_scratch_bytes>},
+      {"sparse_attention", Own<&Kernels::sparse_attention>},
+      {"index_scores", Own<&Kernels::index_scores>},
+      {"top_k", Own<&Kernels::top_k>},
+      {"pool", Own<&Kernels::pool>},
+      {"route", Own<&Kernels::route>},
+      {"swiglu", Own<&Kernels::swiglu>},
+  };
+  return kEntries;
+}
 
 std::span<const Kernels* const> Compiled() {
   static const std::vector<const Kernels*> tables = [] {

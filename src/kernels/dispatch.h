@@ -20,4 +20,12 @@ Result<const Kernels*> Choose(std::string_view name);
 // the kernel that answered wrongly.
 Status SelfCheck(const Kernels& kernels);
 
+// The entries of the table in its order, for listings.
+struct Entry {
+  std::string_view name;
+  // Whether `kernels` has its own implementation; sets take what they lack from ref.
+  bool (*own)(const Kernels& kernels);
+};
+std::span<const Entry> Entries();
+
 }  // namespace dsv4::kernels

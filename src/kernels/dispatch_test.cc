@@ -44,6 +44,17 @@ TEST(Table, HasEveryEntry) {
   }
 }
 
+TEST(Table, EntriesListsEveryMemberAndTheReferenceHasAll) {
+  EXPECT_EQ(Entries().size(), sizeof(Kernels) / sizeof(void*) - 1);
+  Kernels other = *Choose("ref").value();
+  for (const Entry& entry : Entries()) {
+    EXPECT_TRUE(entry.own(*Choose("ref").value())) << entry.name;
+    EXPECT_FALSE(entry.own(other)) << entry.name << " of a copy is the reference's";
+  }
+  other.hadamard = nullptr;
+  for (const Entry& entry : Entries()) EXPECT_EQ(entry.own(other), entry.name == "hadamard");
+}
+
 TEST(SelfCheck, EverySetThatRunsPassesQuickly) {
   for (const Kernels* table : Runnable()) {
     const auto start = std::chrono::steady_clock::now();
