@@ -26,13 +26,15 @@ Result<MemoryPlan> PlanMemory(const model::ModelConfig& config, const MemoryWish
   MemoryPlan plan;
   plan.context = wish.context;
   if (plan.context == 0) {
-    plan.context = std::min(config.max_positions, std::max<int64_t>(room / page_bytes, 0) * kPageTokens);
+    plan.context =
+        std::min(config.max_positions, std::max<int64_t>(room / page_bytes, 0) * kPageTokens);
   }
   const int64_t needed = slot_bytes + std::max<int64_t>(PagesFor(plan.context), 1) * page_bytes;
   if (plan.context == 0 || needed > wish.budget_bytes) {
-    return DoesNotFit("a context of {} tokens needs {:.1f} MiB for its KV cache, {:.1f} MiB are to be had",
-                      std::max(plan.context, kPageTokens), static_cast<double>(needed) / kMebibyte,
-                      static_cast<double>(wish.budget_bytes) / kMebibyte);
+    return DoesNotFit(
+        "a context of {} tokens needs {:.1f} MiB for its KV cache, {:.1f} MiB are to be had",
+        std::max(plan.context, kPageTokens), static_cast<double>(needed) / kMebibyte,
+        static_cast<double>(wish.budget_bytes) / kMebibyte);
   }
   const int64_t least_pages = PagesFor(plan.context);
   int64_t left = (wish.budget_bytes - needed) / slot_bytes;
@@ -40,9 +42,8 @@ Result<MemoryPlan> PlanMemory(const model::ModelConfig& config, const MemoryWish
   left -= plan.num_slots - 1;
   plan.num_snapshots = static_cast<int32_t>(std::min<int64_t>(wish.num_snapshots, left));
   const int64_t fixed = slot_bytes * (plan.num_slots + plan.num_snapshots);
-  const int64_t wanted = wish.total_tokens > 0
-                             ? PagesFor(wish.total_tokens) + plan.num_slots - 1
-                             : plan.num_slots * least_pages;
+  const int64_t wanted = wish.total_tokens > 0 ? PagesFor(wish.total_tokens) + plan.num_slots - 1
+                                               : plan.num_slots * least_pages;
   const int64_t found = std::min(wanted, (wish.budget_bytes - fixed) / page_bytes);
   plan.num_pages = static_cast<int32_t>(std::min<int64_t>(std::max(found, least_pages), INT32_MAX));
   plan.bytes = fixed + plan.num_pages * layout.page_bytes();

@@ -9,10 +9,10 @@
 namespace dsv4::engine {
 
 struct MemoryWish {
-  int32_t num_sequences = 1;   // at once; fewer where they do not fit
-  int64_t context = 0;         // tokens of one sequence; 0: as many as model and memory allow
-  int64_t total_tokens = 0;    // of all sequences together; 0: num_sequences whole contexts
-  int32_t num_snapshots = 0;   // fewer where they do not fit
+  int32_t num_sequences = 1;  // at once; fewer where they do not fit
+  int64_t context = 0;        // tokens of one sequence; 0: as many as model and memory allow
+  int64_t total_tokens = 0;   // of all sequences together; 0: num_sequences whole contexts
+  int32_t num_snapshots = 0;  // fewer where they do not fit
   int64_t budget_bytes = 0;
 };
 
@@ -21,7 +21,7 @@ struct MemoryPlan {
   int32_t num_slots = 0;
   int32_t num_pages = 0;  // one whole context at least
   int32_t num_snapshots = 0;
-  int64_t bytes = 0;      // of all of it, once all is touched
+  int64_t bytes = 0;  // of all of it, once all is touched
 };
 
 // kDoesNotFit, with both numbers: one sequence of the wanted context needs more than the budget, or

@@ -28,10 +28,9 @@ class MemoryPlanTest : public testing::Test {
 };
 
 TEST_F(MemoryPlanTest, WhereMemoryIsPlentyAllIsGranted) {
-  const auto plan = PlanMemory(config_, {.num_sequences = 3,
-                                         .context = 1000,
-                                         .num_snapshots = 5,
-                                         .budget_bytes = int64_t{1} << 40});
+  const auto plan = PlanMemory(
+      config_,
+      {.num_sequences = 3, .context = 1000, .num_snapshots = 5, .budget_bytes = int64_t{1} << 40});
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(plan->context, 1000);
   EXPECT_EQ(plan->num_slots, 3);
@@ -54,10 +53,9 @@ TEST_F(MemoryPlanTest, WhereItIsScarceOneWholeContextComesFirst) {
   EXPECT_EQ(plan->num_slots, 1);
   EXPECT_EQ(plan->num_snapshots, 0);
   EXPECT_EQ(plan->num_pages, 8);
-  const auto more = PlanMemory(config_, {.num_sequences = 2,
-                                         .context = 1000,
-                                         .num_snapshots = 5,
-                                         .budget_bytes = Bytes(4, 8)});
+  const auto more = PlanMemory(
+      config_,
+      {.num_sequences = 2, .context = 1000, .num_snapshots = 5, .budget_bytes = Bytes(4, 8)});
   EXPECT_EQ(more->num_slots, 2);
   EXPECT_EQ(more->num_snapshots, 2);
   EXPECT_LE(more->bytes, Bytes(4, 8));

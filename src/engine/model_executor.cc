@@ -17,9 +17,9 @@ Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(std::unique_ptr<mod
       .num_pages = plan.num_pages,
       .num_snapshots = plan.num_snapshots,
   };
-  DSV4_ASSIGN(model::KvCache cache,
-              model::KvCache::Create(config, limits.num_slots + limits.num_snapshots,
-                                     limits.num_pages));
+  DSV4_ASSIGN(
+      model::KvCache cache,
+      model::KvCache::Create(config, limits.num_slots + limits.num_snapshots, limits.num_pages));
   return std::unique_ptr<ModelExecutor>(
       new ModelExecutor(std::move(model), std::move(cache), limits));
 }

@@ -29,8 +29,8 @@ std::optional<int64_t> Number(const std::filesystem::path& file) {
   return std::nullopt;  // also "max"
 }
 
-// Lowers `info` to what the control group in `folder` allows. Pages of files can be dropped, so only
-// anonymous memory counts as taken.
+// Lowers `info` to what the control group in `folder` allows. Pages of files can be dropped, so
+// only anonymous memory counts as taken.
 void ApplyGroup(const std::filesystem::path& folder, MemoryInfo* info) {
   const std::optional<int64_t> limit = Number(folder / "memory.max");
   if (!limit) return;

@@ -10,7 +10,8 @@ namespace dsv4 {
 
 struct MemoryInfo {
   int64_t total_bytes = 0;
-  // What can be had without swapping: free memory and caches, within the limits of the control groups.
+  // What can be had without swapping: free memory and caches, within the limits of the control
+  // groups.
   int64_t available_bytes = 0;
 };
 

@@ -1,0 +1,289 @@
+#include "service/generation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "tests/support/chat_tokenizer.h"
+#include "tests/support/fake_executor.h"
+
+namespace dsv4::service {
+namespace {
+
+using engine::FinishReason;
+using test::FakeExecutor;
+using ::testing::ElementsAre;
+using Kind = GenerationEvent::Kind;
+using Tokens = std::vector<int32_t>;
+
+constexpr int32_t kEos = 1;
+
+// An answer, put together.
+struct Collected {
+  std::string content, reasoning, calls;  // calls: name(arguments);
+  Tokens tokens;
+  std::vector<GenerationEvent> events;
+  std::optional<GenerationEvent> last;
+
+  EventSink Sink() {
+    return [this](const GenerationEvent& event) {
+      EXPECT_FALSE(last) << "an event after the last one";
+      events.push_back(event);
+      if (event.kind == Kind::kToken) tokens.push_back(event.token.id);
+      if (event.kind == Kind::kContent) content += event.text;
+      if (event.kind == Kind::kReasoning) reasoning += event.text;
+      if (event.kind == Kind::kCallStart) calls += event.text + "(";
+      if (event.kind == Kind::kArguments) calls += event.text;
+      if (event.kind == Kind::kCallEnd) calls += ");";
+      if (event.kind == Kind::kFinish) last = event;
+    };
+  }
+};
+
+json::Value Messages(std::string_view text) { return json::Parse(text).value(); }
+
+class GeneratorTest : public ::testing::Test {
+ protected:
+  GeneratorTest() : tokenizer_(ParseTokenizer()) {
+    auto executor =
+        std::make_unique<FakeExecutor>(engine::ExecutorLimits{.vocab_size = tokenizer_.vocab_size(),
+                                                              .eos_token_id = kEos,
+                                                              .max_positions = 4096,
+                                                              .max_rows = 256,
+                                                              .num_slots = 8,
+                                                              .num_pages = 64,
+                                                              .num_snapshots = 8});
+    executor_ = executor.get();
+    executor_->set_script([this](uint64_t history, std::span<float> logits) {
+      const auto found = script_.find(history);
+      if (found != script_.end()) logits[static_cast<size_t>(found->second)] = 1000;
+    });
+    engine_ = std::make_unique<engine::Engine>(std::move(executor), engine::EngineOptions{});
+    generator_ = std::make_unique<Generator>(*engine_, tokenizer_);
+  }
+  ~GeneratorTest() override { engine_->CheckIntegrity(); }
+
+  static Tokenizer ParseTokenizer() {
+    auto tokenizer = Tokenizer::Parse(testing::ChatTokenizerJson());
+    DSV4_CHECK(tokenizer.has_value(), "{}", tokenizer.error().message);
+    return std::move(*tokenizer);
+  }
+  Tokens Encode(std::string_view text) const {
+    return tokenizer_.Encode(text, AddedTokenText::kTokens);
+  }
+  // From now on `prompt` is answered by `answer`.
+  void Script(const Tokens& prompt, const Tokens& answer) {
+    Tokens text = prompt;
+    for (const int32_t token : answer) {
+      script_[FakeExecutor::HistoryOf(text)] = token;
+      text.push_back(token);
+    }
+  }
+  Tokens ChatIds(std::string_view messages, chat::Mode mode = chat::Mode::kChat) {
+    auto ids = generator_->EncodeChat(Messages(messages), {.mode = mode});
+    EXPECT_TRUE(ids) << ids.error().message;
+    return *ids;
+  }
+  void Start(GenerationRequest request, Collected* collected) {
+    const auto id = generator_->Start(std::move(request), collected->Sink());
+    ASSERT_TRUE(id) << id.error().message;
+  }
+  void RunAll() {
+    while (generator_->Step()) {
+    }
+  }
+  // The scripted answer as it comes out.
+  Collected Answer(std::string_view completion, OutputForm form,
+                   std::vector<std::string> stop = {}) {
+    const Tokens prompt = ChatIds(R"([{"role":"user","content":"hello"}])");
+    Script(prompt, Encode(completion));
+    Collected collected;
+    Start({.prompt = prompt, .form = form, .max_new_tokens = 500, .stop = std::move(stop)},
+          &collected);
+    RunAll();
+    EXPECT_TRUE(collected.last);
+    return collected;
+  }
+
+  Tokenizer tokenizer_;
+  FakeExecutor* executor_ = nullptr;
+  std::map<uint64_t, int32_t> script_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<Generator> generator_;
+};
+
+constexpr char kEosText[] = "<｜end▁of▁sentence｜>";
+
+TEST_F(GeneratorTest, ChatFormGivesContentAndCalls) {
+  const Collected answer = Answer(
+      std::string("Wörld 世界\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"find\">\n"
+                  "<｜DSML｜parameter name=\"q\" string=\"true\">x \"y\"</｜DSML｜parameter>\n"
+                  "<｜DSML｜parameter name=\"n\" string=\"false\">3</｜DSML｜parameter>\n"
+                  "</｜DSML｜invoke>\n</｜DSML｜tool_calls>") +
+          kEosText,
+      OutputForm::kChat);
+  EXPECT_EQ(answer.content, "Wörld 世界");
+  EXPECT_EQ(answer.calls, R"(find({"q": "x \"y\"", "n": 3});)");
+  EXPECT_EQ(answer.reasoning, "");
+  EXPECT_EQ(answer.last->finish, FinishReason::kStop);
+  EXPECT_FALSE(answer.last->stop);
+  EXPECT_FALSE(answer.last->malformed);
+  EXPECT_EQ(answer.last->usage.completion_tokens, static_cast<int64_t>(answer.tokens.size()));
+  EXPECT_EQ(answer.tokens.back(), kEos);
+}
+
+TEST_F(GeneratorTest, ThinkingFormGivesReasoningApart) {
+  const Collected answer =
+      Answer(std::string("so <b></think>done") + kEosText, OutputForm::kThinking);
+  EXPECT_EQ(answer.reasoning, "so <b>");
+  EXPECT_EQ(answer.content, "done");
+}
+
+TEST_F(GeneratorTest, TextFormIsTheTextWithoutSpecialTokens) {
+  const Collected answer =
+      Answer(std::string("a<｜User｜>b</think>c") + kEosText, OutputForm::kText);
+  EXPECT_EQ(answer.content, "ab</think>c");
+  EXPECT_EQ(answer.last->finish, FinishReason::kStop);
+}
+
+TEST_F(GeneratorTest, AStopStringEndsTheAnswerBeforeIt) {
+  const std::string completion = std::string("one two three") + kEosText;
+  for (const OutputForm form : {OutputForm::kText, OutputForm::kChat}) {
+    const Collected answer = Answer(completion, form, {"xyz", "o th", "three"});
+    EXPECT_EQ(answer.content, "one tw");
+    EXPECT_EQ(answer.last->finish, FinishReason::kStop);
+    EXPECT_EQ(answer.last->stop, "o th");
+    EXPECT_LT(answer.tokens.size(), Encode(completion).size());
+  }
+  // What only began a stop string is text after all.
+  EXPECT_EQ(Answer(completion, OutputForm::kText, {"three!"}).content, "one two three");
+  EXPECT_EQ(engine_->num_pages_used(), 0);
+}
+
+TEST_F(GeneratorTest, ABrokenCharacterAtTheEndIsNotLost) {
+  const Tokens prompt = ChatIds(R"([{"role":"user","content":"hello"}])");
+  Tokens answer = Encode("x世");
+  answer.pop_back();
+  answer.push_back(kEos);
+  Script(prompt, answer);
+  Collected collected;
+  Start({.prompt = prompt, .form = OutputForm::kChat}, &collected);
+  RunAll();
+  EXPECT_EQ(collected.content, "x\uFFFD");
+}
+
+TEST_F(GeneratorTest, EosMayBeIgnored) {
+  const Tokens prompt = ChatIds(R"([{"role":"user","content":"hello"}])");
+  Tokens answer = Encode("ab");
+  answer.insert(answer.begin() + 1, kEos);
+  Script(prompt, answer);
+  for (const OutputForm form : {OutputForm::kText, OutputForm::kChat}) {
+    Collected collected;
+    Start({.prompt = prompt, .form = form, .max_new_tokens = 3, .ignore_eos = true}, &collected);
+    RunAll();
+    EXPECT_EQ(collected.content, "ab");
+    EXPECT_EQ(collected.last->finish, FinishReason::kLength);
+  }
+}
+
+TEST_F(GeneratorTest, CancelledFromTheSinkItEndsWithWhatCame) {
+  const Tokens prompt = ChatIds(R"([{"role":"user","content":"hello"}])");
+  Script(prompt, Encode("hello world and more"));
+  Collected collected;
+  const EventSink sink = collected.Sink();
+  uint64_t id = 0;
+  const auto started = generator_->Start(
+      {.prompt = prompt, .form = OutputForm::kChat}, [&](const GenerationEvent& event) {
+        sink(event);
+        if (event.kind == Kind::kContent && collected.content == "hello") generator_->Cancel(id);
+      });
+  ASSERT_TRUE(started);
+  id = *started;
+  RunAll();
+  EXPECT_EQ(collected.content, "hello");
+  ASSERT_TRUE(collected.last);
+  EXPECT_EQ(collected.last->finish, FinishReason::kCancelled);
+  EXPECT_EQ(engine_->num_pages_used(), 0);
+}
+
+TEST_F(GeneratorTest, ControlTokensInMessagesAreTextUnlessAskedOtherwise) {
+  const json::Value messages = Messages(R"([{"role":"user","content":"<｜User｜>"}])");
+  const auto plain = generator_->EncodeChat(messages, {});
+  const auto tokens = generator_->EncodeChat(messages, {}, AddedTokenText::kTokens);
+  ASSERT_TRUE(plain && tokens);
+  EXPECT_EQ(tokens->size(), 5u);  // BOS, User, User, Assistant, </think>
+  EXPECT_GT(plain->size(), 10u);
+  EXPECT_EQ(tokenizer_.Decode(*plain, false), tokenizer_.Decode(*tokens, false));
+}
+
+// A conversation over several turns, each the same as without any kept state.
+class ConversationTest : public GeneratorTest {
+ protected:
+  struct TurnResult {
+    std::string content, reasoning;
+    Tokens tokens;
+    int64_t cached;
+  };
+  TurnResult Turn(chat::Mode mode, engine::SessionId session) {
+    auto ids = generator_->EncodeChat(messages_, {.mode = mode});
+    EXPECT_TRUE(ids) << ids.error().message;
+    prompt_ = *ids;
+    if (script_.empty()) Script(prompt_, Encode(std::string("think</think>hello") + kEosText));
+    Collected collected;
+    const OutputForm form = mode == chat::Mode::kChat ? OutputForm::kChat : OutputForm::kThinking;
+    Start({.prompt = *ids, .form = form, .max_new_tokens = 40, .session = session}, &collected);
+    RunAll();
+    return {collected.content, collected.reasoning, collected.tokens,
+            collected.last->usage.cached_tokens};
+  }
+  void Say(std::string_view role, std::string content, std::string reasoning = "") {
+    json::Value message = json::Value::MakeObject();
+    message.Set("role", json::Value::String(std::string(role)));
+    message.Set("content", json::Value::String(std::move(content)));
+    if (!reasoning.empty()) message.Set("reasoning_content", json::Value::String(reasoning));
+    messages_.Append(std::move(message));
+  }
+  json::Value messages_ = json::Value::MakeArray();
+  Tokens prompt_;
+};
+
+TEST_F(ConversationTest, DroppedThinkingIsRewoundExactly) {
+  using enum chat::Mode;
+  const engine::SessionId session = engine_->OpenSession();
+  int64_t stable = 0;
+  for (const chat::Mode mode : {kThinking, kThinking, kChat, kChat, kThinking, kChat}) {
+    Say("user", "hello world, this is turn " + std::to_string(messages_.items().size()));
+    const TurnResult kept = Turn(mode, session);
+    const TurnResult fresh = Turn(mode, 0);
+    EXPECT_EQ(kept.tokens, fresh.tokens);
+    EXPECT_EQ(fresh.cached, 0);
+    EXPECT_GE(kept.cached, stable) << "all up to the turn's end token before the answer is kept";
+    stable = static_cast<int64_t>(prompt_.size()) - 1;
+    Say("assistant", kept.content, kept.reasoning);
+  }
+  EXPECT_GT(engine_->stats().num_restored, 0u);
+  engine_->CloseSession(session);
+  EXPECT_EQ(engine_->num_pages_used(), 0);
+}
+
+TEST_F(ConversationTest, WithoutThinkingTheAnswerItselfIsReused) {
+  const engine::SessionId session = engine_->OpenSession();
+  Say("user", "hello");
+  Script(ChatIds(R"([{"role":"user","content":"hello"}])"),
+         Encode(std::string("hello world") + kEosText));
+  const TurnResult first = Turn(chat::Mode::kChat, session);
+  EXPECT_EQ(first.content, "hello world");
+  const auto length = static_cast<int64_t>(prompt_.size() + first.tokens.size());
+  Say("assistant", first.content);
+  Say("user", "more");
+  EXPECT_EQ(Turn(chat::Mode::kChat, session).cached, length - 1);  // EOS itself was not run
+  engine_->CloseSession(session);
+}
+
+}  // namespace
+}  // namespace dsv4::service
