@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPieceBytes = size_t{4} << 20;
+constexpr size_t kPieceBytes = size_t{8} << 20;
 
 // Consecutive tensors and where each one's data begins in the shard.
 struct Shard {

@@ -1,0 +1,15 @@
+// Where the model of the command line is.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+
+namespace dsv4::tools {
+
+// A path, or org/name[@revision] in the Hugging Face cache: $HF_HUB_CACHE, else $HF_HOME/hub, else
+// $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
+Result<std::filesystem::path> ModelPathFromArgument(const std::string& model);
+
+}  // namespace dsv4::tools
