@@ -12,5 +12,6 @@ void AddTokenize(CLI::App& app, Selected* selected);
 void AddDetokenize(CLI::App& app, Selected* selected);
 void AddInspect(CLI::App& app, Selected* selected);
 void AddOps(CLI::App& app, Selected* selected);
+void AddGenerate(CLI::App& app, Selected* selected);
 
 }  // namespace dsv4::tools

@@ -17,6 +17,7 @@ constexpr AddCommand kCommands[] = {
     AddDetokenize,
     AddInspect,
     AddOps,
+    AddGenerate,
     nullptr,  // ends the table
 };
 
