@@ -22,12 +22,14 @@ Result<MemoryPlan> PlanMemory(const model::ModelConfig& config, const MemoryWish
   const model::KvLayout layout(config);
   const int64_t slot_bytes = layout.slot_bytes();
   const int64_t page_bytes = std::max<int64_t>(layout.page_bytes(), 1);
-  const int64_t room = wish.budget_bytes - slot_bytes;  // for the pages of one sequence
   MemoryPlan plan;
   plan.context = wish.context;
   if (plan.context == 0) {
-    plan.context =
-        std::min(config.max_positions, std::max<int64_t>(room / page_bytes, 0) * kPageTokens);
+    // Other slots and snapshots may take up to half before the context is cut short for them.
+    const int64_t others = std::min<int64_t>(wish.num_sequences - 1 + wish.num_snapshots,
+                                             wish.budget_bytes / 2 / slot_bytes);
+    const int64_t pages = (wish.budget_bytes - slot_bytes * (1 + others)) / page_bytes;
+    plan.context = std::min(config.max_positions, std::max<int64_t>(pages, 0) * kPageTokens);
   }
   const int64_t needed = slot_bytes + std::max<int64_t>(PagesFor(plan.context), 1) * page_bytes;
   if (plan.context == 0 || needed > wish.budget_bytes) {

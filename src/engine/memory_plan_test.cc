@@ -67,6 +67,12 @@ TEST_F(MemoryPlanTest, AnUnsaidContextIsWhatFits) {
   EXPECT_EQ(plan->context, 1280);
   EXPECT_EQ(plan->num_pages, 10);
   EXPECT_EQ(PlanMemory(config_, {.budget_bytes = int64_t{1} << 40})->context, 100000);
+  const auto shared =
+      PlanMemory(config_, {.num_sequences = 3, .num_snapshots = 2, .budget_bytes = Bytes(10, 10)});
+  ASSERT_TRUE(shared) << shared.error().message;
+  EXPECT_EQ(shared->num_slots, 3);
+  EXPECT_EQ(shared->num_snapshots, 2);
+  EXPECT_GE(shared->context, 1280);
 }
 
 TEST_F(MemoryPlanTest, WhatDoesNotFitIsRefusedWithBothNumbers) {

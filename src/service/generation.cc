@@ -34,6 +34,14 @@ GenerationEvent::Kind KindOf(chat::StreamEvent::Kind kind) {
 
 }  // namespace
 
+Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, const json::Value& messages,
+                                        const chat::EncodeOptions& options,
+                                        AddedTokenText in_content) {
+  DSV4_ASSIGN(const chat::EncodedPrompt prompt, chat::Encode(messages, nullptr, options));
+  if (in_content == AddedTokenText::kTokens) return tokenizer.Encode(prompt.text, in_content);
+  return tokenizer.EncodeWithSpans(prompt.text, prompt.control_spans);
+}
+
 double Usage::tokens_per_second() const {
   const double seconds = total_seconds - first_token_seconds;
   if (completion_tokens < 2 || seconds <= 0) return 0;
@@ -67,14 +75,6 @@ Generator::Generator(engine::Engine& engine, const Tokenizer& tokenizer)
     : engine_(engine), tokenizer_(tokenizer) {}
 
 Generator::~Generator() = default;
-
-Result<std::vector<int32_t>> Generator::EncodeChat(const json::Value& messages,
-                                                   const chat::EncodeOptions& options,
-                                                   AddedTokenText in_content) const {
-  DSV4_ASSIGN(const chat::EncodedPrompt prompt, chat::Encode(messages, nullptr, options));
-  if (in_content == AddedTokenText::kTokens) return tokenizer_.Encode(prompt.text, in_content);
-  return tokenizer_.EncodeWithSpans(prompt.text, prompt.control_spans);
-}
 
 Result<uint64_t> Generator::Start(GenerationRequest request, EventSink sink) {
   auto job = std::make_unique<Job>(tokenizer_, request, std::move(sink));

@@ -82,18 +82,17 @@ struct GenerationEvent {
 
 using EventSink = std::function<void(const GenerationEvent&)>;
 
+// The ids of the prompt for `messages`. With kPlain, control tokens are only those that the encoding
+// wrote; with kTokens also those spelt in what the messages hold, as the published reference does.
+Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, const json::Value& messages,
+                                        const chat::EncodeOptions& options,
+                                        AddedTokenText in_content = AddedTokenText::kPlain);
+
 class Generator {
  public:
   // Both must outlive this. The tokenizer must not have more tokens than the model's vocabulary.
   Generator(engine::Engine& engine, const Tokenizer& tokenizer);
   ~Generator();
-
-  // The ids of the prompt for `messages`. With kPlain, control tokens are only those that the
-  // encoding wrote; with kTokens also those spelt in what the messages hold, as the published
-  // reference does.
-  Result<std::vector<int32_t>> EncodeChat(const json::Value& messages,
-                                          const chat::EncodeOptions& options,
-                                          AddedTokenText in_content = AddedTokenText::kPlain) const;
 
   // Starts answering; `sink` is called from Step only, until it got kFinish. Errors are those of
   // engine::Engine::Submit.

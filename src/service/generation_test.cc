@@ -85,7 +85,7 @@ class GeneratorTest : public ::testing::Test {
     }
   }
   Tokens ChatIds(std::string_view messages, chat::Mode mode = chat::Mode::kChat) {
-    auto ids = generator_->EncodeChat(Messages(messages), {.mode = mode});
+    auto ids = EncodeChat(tokenizer_, Messages(messages), {.mode = mode});
     EXPECT_TRUE(ids) << ids.error().message;
     return *ids;
   }
@@ -213,8 +213,8 @@ TEST_F(GeneratorTest, CancelledFromTheSinkItEndsWithWhatCame) {
 
 TEST_F(GeneratorTest, ControlTokensInMessagesAreTextUnlessAskedOtherwise) {
   const json::Value messages = Messages(R"([{"role":"user","content":"<｜User｜>"}])");
-  const auto plain = generator_->EncodeChat(messages, {});
-  const auto tokens = generator_->EncodeChat(messages, {}, AddedTokenText::kTokens);
+  const auto plain = EncodeChat(tokenizer_, messages, {});
+  const auto tokens = EncodeChat(tokenizer_, messages, {}, AddedTokenText::kTokens);
   ASSERT_TRUE(plain && tokens);
   EXPECT_EQ(tokens->size(), 5u);  // BOS, User, User, Assistant, </think>
   EXPECT_GT(plain->size(), 10u);
@@ -230,7 +230,7 @@ class ConversationTest : public GeneratorTest {
     int64_t cached;
   };
   TurnResult Turn(chat::Mode mode, engine::SessionId session) {
-    auto ids = generator_->EncodeChat(messages_, {.mode = mode});
+    auto ids = EncodeChat(tokenizer_, messages_, {.mode = mode});
     EXPECT_TRUE(ids) << ids.error().message;
     prompt_ = *ids;
     if (script_.empty()) Script(prompt_, Encode(std::string("think</think>hello") + kEosText));

@@ -1,0 +1,217 @@
+// `dsv4 generate`: answers a file of prompts, all in one batch.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "model/kv_cache.h"
+#include "tools/commands.h"
+#include "tools/interrupt.h"
+#include "tools/progress_bar.h"
+#include "tools/prompt_file.h"
+#include "tools/running_model.h"
+#include "tools/standard_io.h"
+
+namespace dsv4::tools {
+namespace {
+
+constexpr int32_t kMaxAtOnce = 256;
+
+struct Arguments {
+  ModelFlags model;
+  GenerationFlags generation;
+  std::string input_file;
+  int64_t max_new_tokens = 300;
+  std::optional<int32_t> num_logprobs;
+  bool jsonl = false;
+};
+
+struct Completion {
+  std::string prompt;
+  uint64_t id = 0;
+  int64_t prompt_tokens = 0;
+  std::string text;
+  std::vector<service::GenerationEvent::Token> tokens;
+  std::optional<service::GenerationEvent> last;
+};
+
+Result<std::string> ReadInput(const std::string& path) {
+  if (path == "-") return ReadStandardInput();
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return Failed("{}: cannot be read", path);
+  return text;
+}
+
+json::Value LogprobsJson(const Completion& completion) {
+  json::Value list = json::Value::MakeArray();
+  for (const auto& token : completion.tokens) {
+    json::Value top = json::Value::MakeArray();
+    for (const engine::TokenLogprob& other : token.top) {
+      top.Append(json::Value::MakeObject({{"id", json::Value::Int(other.token)},
+                                          {"logprob", json::Value::Double(other.logprob)}}));
+    }
+    list.Append(json::Value::MakeObject({{"id", json::Value::Int(token.id)},
+                                         {"logprob", json::Value::Double(token.logprob)},
+                                         {"top", std::move(top)}}));
+  }
+  return list;
+}
+
+json::Value ToJson(const Completion& completion, const engine::SamplingParams& sampling) {
+  using json::Value;
+  const service::GenerationEvent& last = *completion.last;
+  Value ids = Value::MakeArray();
+  for (const auto& token : completion.tokens) ids.Append(Value::Int(token.id));
+  Value object = Value::MakeObject({
+      {"prompt", Value::String(completion.prompt)},
+      {"text", Value::String(completion.text)},
+      {"token_ids", std::move(ids)},
+      {"finish_reason", Value::String(std::string(FinishReasonName(last.finish)))},
+  });
+  if (last.stop) object.Set("stop", Value::String(*last.stop));
+  object.Set("seed", Value::NumberText(std::to_string(sampling.seed)));
+  object.Set("prompt_tokens", Value::Int(last.usage.prompt_tokens));
+  object.Set("completion_tokens", Value::Int(last.usage.completion_tokens));
+  object.Set("time_to_first_token_s", Value::Double(last.usage.first_token_seconds));
+  object.Set("tokens_per_s", Value::Double(last.usage.tokens_per_second()));
+  if (sampling.num_top_logprobs) object.Set("logprobs", LogprobsJson(completion));
+  return object;
+}
+
+void Print(const Completion& completion, const engine::SamplingParams& sampling, bool jsonl) {
+  if (jsonl) {
+    fmt::print("{}\n", json::Dump(ToJson(completion, sampling)));
+  } else {
+    fmt::print("Prompt: {}\nCompletion: {}\n\n", completion.prompt, completion.text);
+  }
+}
+
+Status StartAll(const Arguments& arguments, const engine::SamplingParams& sampling,
+                std::vector<std::vector<int32_t>> ids, service::Generator& generator,
+                std::vector<Completion>* completions) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Completion* const completion = &(*completions)[i];
+    completion->prompt_tokens = static_cast<int64_t>(ids[i].size());
+    auto started = generator.Start({.prompt = std::move(ids[i]),
+                                    .sampling = sampling,
+                                    .max_new_tokens = arguments.max_new_tokens,
+                                    .stop = arguments.generation.stop},
+                                   [completion](const service::GenerationEvent& event) {
+                                     using Kind = service::GenerationEvent::Kind;
+                                     if (event.kind == Kind::kToken) {
+                                       completion->tokens.push_back(event.token);
+                                     }
+                                     if (event.kind == Kind::kContent) {
+                                       completion->text += event.text;
+                                     }
+                                     if (event.kind == Kind::kFinish) completion->last = event;
+                                   });
+    if (!started) return Within(fmt::format("prompt {}", i + 1), std::move(started).error());
+    completion->id = *started;
+  }
+  return {};
+}
+
+// Runs until all are finished; prints each once those before it are.
+Status RunAll(const Arguments& arguments, const engine::SamplingParams& sampling,
+              engine::Engine& engine, service::Generator& generator,
+              std::vector<Completion>& completions) {
+  ProgressBar progress(arguments.model.quiet);
+  uint64_t total = 0;
+  for (const Completion& completion : completions) {
+    total += static_cast<uint64_t>(completion.prompt_tokens + arguments.max_new_tokens);
+  }
+  progress.Start("generating", total);
+  bool interrupted = false;
+  size_t printed = 0;
+  while (generator.Step()) {
+    if (!interrupted && InterruptFlag()) {
+      interrupted = true;
+      for (const Completion& completion : completions) generator.Cancel(completion.id);
+    }
+    const engine::Stats& stats = engine.stats();
+    progress.Update(stats.num_rows);
+    if (!arguments.jsonl) continue;
+    for (; printed < completions.size() && completions[printed].last; ++printed) {
+      Print(completions[printed], sampling, true);
+    }
+    std::fflush(stdout);
+  }
+  progress.Finish();
+  for (; printed < completions.size(); ++printed) {
+    Print(completions[printed], sampling, arguments.jsonl);
+  }
+  if (interrupted) return Failed("interrupted");
+  return {};
+}
+
+Status Generate(const Arguments& arguments) {
+  DSV4_ASSIGN(const chat::EncodeOptions encode, arguments.generation.EncodeOptions());
+  DSV4_ASSIGN(const std::string input, ReadInput(arguments.input_file));
+  DSV4_ASSIGN(const ModelFolder folder, OpenModelFolder(arguments.model));
+  std::vector<Completion> completions;
+  std::vector<std::vector<int32_t>> ids;
+  engine::MemoryWish wish{.context = arguments.model.context};
+  int64_t longest = 0;
+  for (std::string& prompt : SplitPrompts(input)) {
+    json::Value message = json::Value::MakeObject(
+        {{"role", json::Value::String("user")}, {"content", json::Value::String(prompt)}});
+    DSV4_ASSIGN(std::vector<int32_t> prompt_ids,
+                service::EncodeChat(folder.tokenizer, json::Value::MakeArray({std::move(message)}),
+                                    encode, arguments.generation.in_content()));
+    const int64_t length = static_cast<int64_t>(prompt_ids.size()) + arguments.max_new_tokens;
+    longest = std::max(longest, length);
+    // Whole pages, so that all have theirs.
+    wish.total_tokens += model::KvLayout::PagesFor(length) * model::KvLayout::kPageTokens;
+    completions.emplace_back().prompt = std::move(prompt);
+    ids.push_back(std::move(prompt_ids));
+  }
+  if (completions.empty()) return BadInput("{}: holds no prompt", arguments.input_file);
+  if (wish.context == 0) wish.context = std::min(longest, folder.config.max_positions);
+  wish.num_sequences =
+      static_cast<int32_t>(std::min<size_t>(completions.size(), size_t{kMaxAtOnce}));
+  engine::SamplingParams sampling = SamplingOf(arguments.generation, folder);
+  sampling.num_top_logprobs = arguments.num_logprobs;
+  DSV4_ASSIGN(const RunningModel running,
+              StartModel(arguments.model, folder, wish, {.context = wish.context}));
+  service::Generator generator(*running.engine, folder.tokenizer);
+  DSV4_TRY(StartAll(arguments, sampling, std::move(ids), generator, &completions));
+  InterruptFlag();
+  return RunAll(arguments, sampling, *running.engine, generator, completions);
+}
+
+}  // namespace
+
+void AddGenerate(CLI::App& app, Selected* selected) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* const verb = app.add_subcommand("generate", "Answer a file of prompts in one batch");
+  arguments->model.AddTo(verb);
+  verb->add_option("--input-file", arguments->input_file,
+                   "Prompts with a blank line between them; - is standard input")
+      ->required();
+  verb->add_option("--max-new-tokens", arguments->max_new_tokens, "Tokens of an answer at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  arguments->generation.AddTo(verb);
+  verb->add_option("--logprobs", arguments->num_logprobs,
+                   "With --jsonl: log-probabilities of each token and of the K most likely ones")
+      ->check(CLI::Range(0, 1000));
+  verb->add_flag("--jsonl", arguments->jsonl,
+                 "One JSON object a line: text, token_ids, finish_reason, tokens_per_s, …");
+  verb->footer(
+      "Each prompt becomes one user message. Output: Prompt: …, Completion: …, a blank line.\n"
+      "Examples: dsv4 generate --model models/demo --input-file prompts.txt --temperature 0\n"
+      "          echo 'What is 6 x 7?' | dsv4 generate --model models/demo --input-file - --jsonl");
+  verb->callback(
+      [arguments, selected] { *selected = [arguments] { return Generate(*arguments); }; });
+}
+
+}  // namespace dsv4::tools
