@@ -12,7 +12,7 @@ namespace dsv4::kernels {
 namespace {
 
 constexpr std::byte kGuard{0xA5};
-constexpr int64_t kBufferBytes = int64_t{1} << 21;
+constexpr int64_t kBufferBytes = int64_t{1} << 19;
 constexpr int64_t kMaxClaim = kBufferBytes / 4;
 
 std::vector<std::byte> GuardedBuffer() {
