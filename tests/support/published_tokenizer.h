@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <optional>
 #include <string>
 
 #include "base/json.h"
+#include "tests/support/json_lines.h"
 #include "text/tokenizer.h"
 
 namespace dsv4::testing {
@@ -53,9 +53,7 @@ inline std::string BytesOfHex(const std::string& hex) {
 
 inline std::vector<TokenizerCase> ReadTokenizerCases() {
   std::vector<TokenizerCase> cases;
-  std::ifstream file(DSV4_TEST_DATA "/tokenizer/cases.jsonl", std::ios::binary);
-  for (std::string line; std::getline(file, line);) {
-    const json::Value value = json::Parse(line).value();
+  for (const json::Value& value : ReadJsonLines("tokenizer/cases.jsonl")) {
     const auto text = [&](const char* key) { return value.Find(key)->as_string(); };
     const auto numbers = [&]<class T>(const char* key, std::vector<T>& out) {
       if (value.Find(key) == nullptr) return;
