@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
-#include <vector>
+#include <cstring>
 
+#include "checkpoint/safetensors.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp4_e2m1.h"
 #include "numeric/fp8_e4m3.h"
@@ -13,60 +15,92 @@
 namespace dsv4 {
 namespace {
 
-struct Case {
-  std::vector<std::byte> packed, scales, codes, tiles;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
-  // Every code of FP4 in turn; scale byte of row r and block b from `scale`.
-  template <class Scale>
-  Case(int64_t rows, int64_t cols, Scale scale) {
-    for (int64_t i = 0; i < rows * cols / 2; ++i) {
-      packed.push_back(static_cast<std::byte>((i * 2 % 16) | ((i * 2 + 1) % 16) << 4));
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t b = 0; b < cols / 32; ++b) scales.push_back(static_cast<std::byte>(scale(r, b)));
-    }
-    codes.resize(static_cast<size_t>(rows * cols));
-    tiles.resize(static_cast<size_t>((rows + 127) / 128 * ((cols + 127) / 128)));
+float FloatAt(const TensorInfo& tensor, size_t i) {
+  float value = 0;
+  std::memcpy(&value, tensor.data.data() + 4 * i, 4);
+  return value;
+}
+
+TEST(Fp4ToFp8, GoldenMatrix) {
+  const auto golden = Checkpoint::Open(DSV4_TEST_DATA "/model/kernels/convert.safetensors");
+  ASSERT_TRUE(golden) << golden.error().message;
+  const TensorInfo& scale = *golden->Find("scale");
+  std::vector<std::byte> scales(256 * 8);
+  for (size_t i = 0; i < scales.size(); ++i) {
+    scales[i] = static_cast<std::byte>(EncodeE8m0(FloatAt(scale, i)));
   }
-  Status Convert(int64_t rows, int64_t cols) {
-    return ConvertFp4ToFp8(packed, scales, rows, cols, codes, tiles);
+  const Fp4Matrix matrix{256, 256, golden->Find("w")->data, scales};
+  for (int64_t band = 0; band < 2; ++band) {
+    std::vector<std::byte> codes(128 * 256);
+    std::vector<std::byte> tile_scales(2);
+    ASSERT_TRUE(Fp8CodesOfBand(matrix, band, codes));
+    ASSERT_TRUE(Fp8ScalesOfBand(matrix, band, tile_scales));
+    const auto at = static_cast<size_t>(band);
+    EXPECT_EQ(std::memcmp(codes.data(), golden->Find("code")->data.data() + at * codes.size(),
+                          codes.size()),
+              0);
+    for (size_t tile = 0; tile < 2; ++tile) {
+      EXPECT_EQ(DecodeE8m0(static_cast<uint8_t>(tile_scales[tile])),
+                FloatAt(*golden->Find("code_scale"), 2 * at + tile));
+    }
   }
+}
+
+// One row whose first group has scale code 127 and whose second has `other`, all values `code`.
+struct TwoGroups {
+  TwoGroups(uint8_t code, uint8_t other) : scales{std::byte{127}, std::byte{other}} {
+    codes.fill(static_cast<std::byte>(code << 4 | code));
+    std::fill(codes.begin(), codes.begin() + 16, std::byte{0});
+  }
+  Status Convert() { return Fp8CodesOfBand({1, 64, codes, scales}, 0, out); }
+
+  std::array<std::byte, 32> codes;
+  std::array<std::byte, 2> scales;
+  std::array<std::byte, 64> out{};
 };
 
-TEST(Fp4ToFp8, EveryValueIsKeptInRaggedTiles) {
-  constexpr int64_t kRows = 130, kCols = 160;
-  const auto scale = [](int64_t r, int64_t b) { return 118 + (r + b) % 7; };
-  Case c(kRows, kCols, scale);
-  ASSERT_TRUE(c.Convert(kRows, kCols));
-  for (int64_t r = 0; r < kRows; ++r) {
-    for (int64_t k = 0; k < kCols; ++k) {
-      const float old = DecodeE2m1(static_cast<uint8_t>((r * kCols + k) % 16)) *
-                        DecodeE8m0(static_cast<uint8_t>(scale(r, k / 32)));
-      const auto code = std::to_integer<uint8_t>(c.codes[static_cast<size_t>(r * kCols + k)]);
-      const auto tile =
-          std::to_integer<uint8_t>(c.tiles[static_cast<size_t>(r / 128 * 2 + k / 128)]);
-      EXPECT_EQ(DecodeE4m3(code) * DecodeE8m0(tile), old) << r << " " << k;
-      EXPECT_NE(code, 0x80) << "minus zero";
+// Every code under every ratio of scales: exact and equal, or refused.
+TEST(Fp4ToFp8, EveryCodeUnderEveryRatioIsExactOrRefused) {
+  int exact = 0;
+  for (int code = 0; code < 16; ++code) {
+    for (int ratio = 0; ratio <= 127; ++ratio) {
+      TwoGroups matrix(static_cast<uint8_t>(code), static_cast<uint8_t>(127 - ratio));
+      const double value =
+          static_cast<double>(kE2m1Values[static_cast<size_t>(code)]) * std::ldexp(1.0, 6 - ratio);
+      bool representable = false;
+      for (unsigned candidate = 0; candidate < 256; ++candidate) {
+        representable = representable ||
+                        static_cast<double>(DecodeE4m3(static_cast<uint8_t>(candidate))) == value;
+      }
+      const Status status = matrix.Convert();
+      ASSERT_EQ(status.has_value(), representable) << code << " " << ratio;
+      if (!status) continue;
+      ++exact;
+      const auto found = static_cast<uint8_t>(matrix.out[63]);
+      EXPECT_EQ(static_cast<double>(DecodeE4m3(found)), value);
+      EXPECT_TRUE(code != 8 || found == 0x00);
     }
   }
+  EXPECT_GT(exact, 2 * 128 + 14 * 14);
 }
 
-TEST(Fp4ToFp8, RefusesWhatWouldNotBeExact) {
-  // 0.5 times 2^(6-15) is 2^-10, half of the smallest E4M3 value.
-  Case far(1, 64, [](int64_t, int64_t b) { return b == 0 ? 127 : 112; });
-  const Status status = far.Convert(1, 64);
+TEST(Fp4ToFp8, RefusalNamesTheValue) {
+  TwoGroups matrix(1, 127 - 16);
+  const Status status = matrix.Convert();
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().kind, ErrorKind::kBadInput);
-  EXPECT_THAT(status.error().message, testing::HasSubstr("row 0, column 33"));
-  Case near(1, 64, [](int64_t, int64_t b) { return b == 0 ? 127 : 113; });
-  EXPECT_TRUE(near.Convert(1, 64));
+  EXPECT_THAT(status.error().message, AllOf(HasSubstr("tile [0, 0]"), HasSubstr("column 32"),
+                                            HasSubstr("0.5 · 2^-10 is not exact")));
 }
 
-TEST(Fp4ToFp8, RefusesNanAndTooSmallScales) {
-  Case nan(1, 32, [](int64_t, int64_t) { return 255; });
-  EXPECT_FALSE(nan.Convert(1, 32));
-  Case small(1, 32, [](int64_t, int64_t) { return 5; });
-  EXPECT_FALSE(small.Convert(1, 32));
+TEST(Fp4ToFp8, ScalesOutsideE8m0AreRefused) {
+  TwoGroups nan(1, 255);
+  EXPECT_THAT(nan.Convert().error().message, HasSubstr("NaN"));
+  TwoGroups tiny(1, 5);
+  tiny.scales[0] = std::byte{4};
+  EXPECT_THAT(tiny.Convert().error().message, HasSubstr("2^-122 over 2^6 is no E8M0 value"));
 }
 
 }  // namespace

@@ -120,20 +120,6 @@ std::string IndexText(std::span<const Shard> shards, uint64_t data_bytes) {
   return text + "}}\n";
 }
 
-Status WriteText(const fs::path& path, std::string_view text) {
-  DSV4_ASSIGN(OutputFile file, OutputFile::Create(path));
-  DSV4_TRY(file.Write(text));
-  return file.Commit();
-}
-
-Status CheckSpace(const fs::path& folder, uint64_t bytes) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (error || space.available >= bytes) return {};
-  return DoesNotFit("{}: the checkpoint needs {} bytes, {} are free", folder.string(), bytes,
-                    space.available);
-}
-
 }  // namespace
 
 Status WriteSynth(const SynthModel& model, const SynthOptions& options, Progress& progress) {
@@ -144,7 +130,7 @@ Status WriteSynth(const SynthModel& model, const SynthOptions& options, Progress
   DSV4_ASSIGN(OutputFolder folder,
               OutputFolder::Create(options.out, options.replace ? OutputFolder::Existing::kReplace
                                                                 : OutputFolder::Existing::kEmpty));
-  DSV4_TRY(CheckSpace(folder.temporary(), model.data_bytes()));
+  DSV4_TRY(folder.CheckSpace(model.data_bytes()));
   const std::vector<Shard> shards = CutIntoShards(model.tensors(), options.shard_bytes);
   progress.Start("synth", model.data_bytes());
   Writer writer(options, progress);
@@ -154,8 +140,8 @@ Status WriteSynth(const SynthModel& model, const SynthOptions& options, Progress
   }
   progress.Finish();
   DSV4_TRY(status);
-  DSV4_TRY(WriteText(folder.temporary() / kIndexFile, IndexText(shards, model.data_bytes())));
-  DSV4_TRY(WriteText(folder.temporary() / "config.json", model.config_json()));
+  DSV4_TRY(WriteTextFile(folder.temporary() / kIndexFile, IndexText(shards, model.data_bytes())));
+  DSV4_TRY(WriteTextFile(folder.temporary() / "config.json", model.config_json()));
   if (!options.tokenizer.empty()) {
     fs::copy_file(options.tokenizer, folder.temporary() / "tokenizer.json", error);
     if (error)

@@ -163,6 +163,14 @@ OutputFolder::~OutputFolder() {
   fs::remove_all(temporary_, ignored);
 }
 
+Status OutputFolder::CheckSpace(uint64_t bytes) const {
+  std::error_code error;
+  const fs::space_info space = fs::space(temporary_, error);
+  if (error || space.available >= bytes) return {};
+  return DoesNotFit("{}: {} bytes are to be written, {} are free", folder_.string(), bytes,
+                    space.available);
+}
+
 Status OutputFolder::Commit() {
   DSV4_CHECK(!temporary_.empty(), "{} is committed", folder_.string());
   // Again: it may have been filled while we wrote.
@@ -186,6 +194,12 @@ Status OutputFolder::Commit() {
   if (error)
     return Failed("{}: the old folder cannot be removed: {}", old.string(), error.message());
   return {};
+}
+
+Status WriteTextFile(const fs::path& path, std::string_view text) {
+  DSV4_ASSIGN(OutputFile file, OutputFile::Create(path));
+  DSV4_TRY(file.Write(text));
+  return file.Commit();
 }
 
 }  // namespace dsv4

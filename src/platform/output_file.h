@@ -58,6 +58,8 @@ class OutputFolder {
 
   // Where to write until Commit.
   const std::filesystem::path& temporary() const { return temporary_; }
+  // An error (kDoesNotFit) where the disk has less than `bytes` free.
+  Status CheckSpace(uint64_t bytes) const;
   Status Commit();
 
  private:
@@ -68,5 +70,8 @@ class OutputFolder {
   std::filesystem::path temporary_;  // empty once committed or moved from
   Existing existing_ = Existing::kEmpty;
 };
+
+// A whole small file at once.
+Status WriteTextFile(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace dsv4
