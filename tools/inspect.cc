@@ -2,8 +2,10 @@
 // sound.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "checkpoint/safetensors.h"
@@ -12,6 +14,7 @@
 #include "platform/memory_info.h"
 #include "tools/commands.h"
 #include "tools/inspect_report.h"
+#include "tools/model_path.h"
 #include "tools/progress_bar.h"
 
 namespace dsv4::tools {
@@ -96,7 +99,7 @@ void WarnOfUnused(const std::vector<std::string>& unused) {
 }
 
 Status Inspect(const Arguments& arguments) {
-  const std::filesystem::path folder = arguments.model;
+  DSV4_ASSIGN(const std::filesystem::path folder, ModelPathFromArgument(arguments.model));
   DSV4_ASSIGN(const auto ranks, OpenAll(folder));
   DSV4_ASSIGN(InspectReport report, Describe(folder, ranks));
   if (arguments.verify) {
@@ -131,7 +134,9 @@ void AddInspect(CLI::App& app, Selected* selected) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* const verb = app.add_subcommand(
       "inspect", "Describe a checkpoint: configuration, sizes, memory plan, soundness");
-  verb->add_option("--model", arguments->model, "Folder of the checkpoint")->required();
+  verb->add_option("--model", arguments->model,
+                   "Folder of the checkpoint, or org/name in the Hugging Face cache")
+      ->required();
   verb->add_flag("--json", arguments->json, "One JSON object instead of a table");
   verb->add_flag("--verify", arguments->verify,
                  "Read all tensors; report NaN, infinities, scale codes that are not finite and "

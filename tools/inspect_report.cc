@@ -38,6 +38,7 @@ std::string_view NameOf(model::RouterScore score) {
   return "?";
 }
 
+// Powers of 1000: "159.6 GB".
 std::string Scaled(double value, std::string_view unit) {
   constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   size_t prefix = 0;
@@ -45,9 +46,11 @@ std::string Scaled(double value, std::string_view unit) {
     value /= 1000.0;
     ++prefix;
   }
-  if (prefix == 0) return fmt::format("{:.6g} {}", value, unit);
+  if (prefix == 0) return fmt::format("{:.4g} {}", value, unit);
   return fmt::format("{:.1f} {}{}", value, kPrefixes[prefix], unit);
 }
+
+std::string BytesText(double bytes) { return Scaled(bytes, "B"); }
 
 std::string LayersText(const ModelConfig& config) {
   const auto main = std::span(config.compress_ratios).first(static_cast<size_t>(config.num_layers));
@@ -187,17 +190,15 @@ Value FaultyJson(const std::vector<FaultyTensor>& faulty) {
 
 }  // namespace
 
-std::string BytesText(double bytes) { return Scaled(bytes, "B"); }
-
 std::string ReportText(const InspectReport& report) {
   const model::MemoryPlan& memory = report.memory;
   const model::ParameterCounts& parameters = report.parameters;
   std::string text = fmt::format("model         {}\n", report.model.string());
   text += ConfigurationText(report.config);
-  text += fmt::format("parameters    {:.1f} G, {:.1f} G active per token, {:.1f} G more in MTP\n",
-                      static_cast<double>(parameters.total) / 1e9,
-                      static_cast<double>(parameters.active) / 1e9,
-                      static_cast<double>(parameters.mtp) / 1e9);
+  text += fmt::format("parameters    {}, {} active per token, {} more in MTP\n",
+                      Scaled(static_cast<double>(parameters.total), ""),
+                      Scaled(static_cast<double>(parameters.active), ""),
+                      Scaled(static_cast<double>(parameters.mtp), ""));
   text += fmt::format("tensors       {} in {} files, {}\n", report.num_tensors, report.num_files,
                       BytesText(static_cast<double>(memory.weights_bytes)));
   if (report.world > 1) text += fmt::format("converted     for {} ranks\n", report.world);

@@ -44,7 +44,4 @@ std::string ReportText(const InspectReport& report);
 // One object; its keys are listed in README.md.
 std::string ReportJson(const InspectReport& report);
 
-// "159.6 GB", "3.7 MB", "12 B": powers of 1000.
-std::string BytesText(double bytes);
-
 }  // namespace dsv4::tools
