@@ -5,6 +5,7 @@
 
 namespace dsv4::tools {
 
+void AddConvert(CLI::App& app, Selected* selected);
 void AddSynth(CLI::App& app, Selected* selected);
 void AddEncode(CLI::App& app, Selected* selected);
 void AddParse(CLI::App& app, Selected* selected);
@@ -13,5 +14,6 @@ void AddDetokenize(CLI::App& app, Selected* selected);
 void AddInspect(CLI::App& app, Selected* selected);
 void AddOps(CLI::App& app, Selected* selected);
 void AddGenerate(CLI::App& app, Selected* selected);
+void AddChat(CLI::App& app, Selected* selected);
 
 }  // namespace dsv4::tools

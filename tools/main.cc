@@ -10,6 +10,7 @@ namespace dsv4::tools {
 namespace {
 
 constexpr AddCommand kCommands[] = {
+    AddConvert,
     AddSynth,
     AddEncode,
     AddParse,
@@ -18,6 +19,7 @@ constexpr AddCommand kCommands[] = {
     AddInspect,
     AddOps,
     AddGenerate,
+    AddChat,
     nullptr,  // ends the table
 };
 
