@@ -15,7 +15,7 @@ using testing::kPublishedTokenizer;
 using testing::ProgramResult;
 using ::testing::StartsWith;
 
-ProgramResult Run(std::vector<std::string> arguments, std::string_view input) {
+ProgramResult RunDsv4(std::vector<std::string> arguments, std::string_view input) {
   arguments.insert(arguments.begin(), DSV4_BINARY);
   return testing::RunProgram(arguments, input);
 }
@@ -37,7 +37,7 @@ std::string HexOf(std::string_view bytes) {
 TEST(TokenizeCommand, GoldenCasesInBatch) {
   const std::string golden = testing::ReadFileText(DSV4_TEST_DATA "/tokenizer/cases.jsonl");
   const ProgramResult result =
-      Run({"tokenize", "--tokenizer", kPublishedTokenizer, "--batch"}, golden);
+      RunDsv4({"tokenize", "--tokenizer", kPublishedTokenizer, "--batch"}, golden);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   const std::vector<json::Value> expected = Lines(golden), found = Lines(result.out);
@@ -62,7 +62,7 @@ TEST(TokenizeCommand, GoldenCasesInPlainBatch) {
     expected += fmt::format("\"decoded\":{0},\"decoded_skip\":{0}}}\n", json::Quote(c.decoded));
   }
   const ProgramResult result =
-      Run({"tokenize", "--tokenizer", kPublishedTokenizer, "--plain", "--batch"}, input);
+      RunDsv4({"tokenize", "--tokenizer", kPublishedTokenizer, "--plain", "--batch"}, input);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(result.out == expected);
 }
@@ -77,15 +77,16 @@ TEST(DetokenizeCommand, GoldenCasesInBatch) {
                     c.id, json::Quote(c.decoded), json::Quote(c.decoded_skip),
                     HexOf(tokenizer->DecodeBytes(c.ids, false)));
   }
-  const ProgramResult result = Run({"detokenize", "--tokenizer", kPublishedTokenizer, "--batch"},
-                                   testing::ReadFileText(DSV4_TEST_DATA "/tokenizer/cases.jsonl"));
+  const ProgramResult result =
+      RunDsv4({"detokenize", "--tokenizer", kPublishedTokenizer, "--batch"},
+              testing::ReadFileText(DSV4_TEST_DATA "/tokenizer/cases.jsonl"));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(result.out == expected);
 }
 
 TEST(DetokenizeCommand, HexHoldsBytesThatAreNoUtf8) {
-  const ProgramResult result = Run({"detokenize", "--tokenizer", kPublishedTokenizer, "--batch"},
-                                   R"({"id":7,"ids":[174,257]})");
+  const ProgramResult result = RunDsv4(
+      {"detokenize", "--tokenizer", kPublishedTokenizer, "--batch"}, R"({"id":7,"ids":[174,257]})");
   EXPECT_EQ(result.out,
             "{\"id\":7,\"decoded\":\"\uFFFD\uFFFD\",\"decoded_skip\":\"\uFFFD\uFFFD\","
             "\"decoded_hex\":\"efa0\"}\n");
@@ -93,22 +94,22 @@ TEST(DetokenizeCommand, HexHoldsBytesThatAreNoUtf8) {
 
 TEST(TokenizeCommand, TextToIdsAndBack) {
   const std::string text = "Hello <think>, 中文!\n";
-  const ProgramResult ids = Run({"tokenize", "--tokenizer", kPublishedTokenizer}, text);
+  const ProgramResult ids = RunDsv4({"tokenize", "--tokenizer", kPublishedTokenizer}, text);
   EXPECT_EQ(ids.exit_code, 0) << ids.err;
   EXPECT_THAT(ids.out, HasSubstr(" 128821 "));
   EXPECT_EQ(ids.out.back(), '\n');
-  const ProgramResult back = Run({"detokenize", "--tokenizer", kPublishedTokenizer}, ids.out);
+  const ProgramResult back = RunDsv4({"detokenize", "--tokenizer", kPublishedTokenizer}, ids.out);
   EXPECT_EQ(back.exit_code, 0) << back.err;
   EXPECT_EQ(back.out, text);
   const ProgramResult plain =
-      Run({"tokenize", "--tokenizer", kPublishedTokenizer, "--plain"}, "<think>");
+      RunDsv4({"tokenize", "--tokenizer", kPublishedTokenizer, "--plain"}, "<think>");
   EXPECT_EQ(plain.out, "30 37947 32\n");
 }
 
 TEST(DetokenizeCommand, Options) {
   const auto run = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"detokenize", "--tokenizer", kPublishedTokenizer});
-    return Run(more, "0 174 1 999999\n").out;
+    return RunDsv4(more, "0 174 1 999999\n").out;
   };
   EXPECT_EQ(run({}), "<｜begin▁of▁sentence｜>\uFFFD<｜end▁of▁sentence｜>");
   EXPECT_EQ(run({"--skip-special"}), "\uFFFD");
@@ -118,19 +119,19 @@ TEST(DetokenizeCommand, Options) {
 TEST(TokenizeCommand, AModelFolderHoldsTheTokenizer) {
   const testing::TempFolder folder;
   std::filesystem::create_symlink(kPublishedTokenizer, folder / "tokenizer.json");
-  EXPECT_EQ(Run({"tokenize", "--model", folder.path().string()}, " ").out, "223\n");
+  EXPECT_EQ(RunDsv4({"tokenize", "--model", folder.path().string()}, " ").out, "223\n");
 }
 
 TEST(TokenizeCommand, ABadLineIsAnsweredAndTheNextGoesOn) {
-  const ProgramResult result = Run({"tokenize", "--tokenizer", kPublishedTokenizer, "--batch"},
-                                   "{\"id\":1,\"text\":5}\n"
-                                   "nonsense\n"
-                                   "\n"
-                                   "[]\n"
-                                   "{\"id\":\"a\",\"bytes_hex\":\"e\"}\n"
-                                   "{\"id\":\"b\",\"bytes_hex\":\"eg\"}\n"
-                                   "{\"id\":\"c\",\"ids\":[1.5]}\n"
-                                   "{\"id\":[2],\"text\":\" \"}");
+  const ProgramResult result = RunDsv4({"tokenize", "--tokenizer", kPublishedTokenizer, "--batch"},
+                                       "{\"id\":1,\"text\":5}\n"
+                                       "nonsense\n"
+                                       "\n"
+                                       "[]\n"
+                                       "{\"id\":\"a\",\"bytes_hex\":\"e\"}\n"
+                                       "{\"id\":\"b\",\"bytes_hex\":\"eg\"}\n"
+                                       "{\"id\":\"c\",\"ids\":[1.5]}\n"
+                                       "{\"id\":[2],\"text\":\" \"}");
   EXPECT_EQ(result.exit_code, 0);
   std::istringstream lines(result.out);
   const auto next = [&] {
@@ -149,16 +150,16 @@ TEST(TokenizeCommand, ABadLineIsAnsweredAndTheNextGoesOn) {
 }
 
 TEST(TokenizeCommand, ExitCodesSayWhatWasWrong) {
-  const ProgramResult missing = Run({"tokenize", "--tokenizer", "/none/tokenizer.json"}, "");
+  const ProgramResult missing = RunDsv4({"tokenize", "--tokenizer", "/none/tokenizer.json"}, "");
   EXPECT_EQ(missing.exit_code, 3);
   EXPECT_THAT(missing.err, HasSubstr("/none/tokenizer.json: cannot be opened"));
-  EXPECT_EQ(Run({"tokenize"}, "").exit_code, 2);
-  EXPECT_EQ(Run({"tokenize", "--tokenizer", "a", "--model", "b"}, "").exit_code, 2);
-  const ProgramResult word = Run({"detokenize", "--tokenizer", kPublishedTokenizer}, "1 2x 3");
+  EXPECT_EQ(RunDsv4({"tokenize"}, "").exit_code, 2);
+  EXPECT_EQ(RunDsv4({"tokenize", "--tokenizer", "a", "--model", "b"}, "").exit_code, 2);
+  const ProgramResult word = RunDsv4({"detokenize", "--tokenizer", kPublishedTokenizer}, "1 2x 3");
   EXPECT_EQ(word.exit_code, 3);
   EXPECT_THAT(word.err, HasSubstr("byte 2: expected a token id, found '2x'"));
   for (const char* verb : {"tokenize", "detokenize"}) {
-    const ProgramResult help = Run({verb, "--help"}, "");
+    const ProgramResult help = RunDsv4({verb, "--help"}, "");
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, HasSubstr("Example: "));
   }
