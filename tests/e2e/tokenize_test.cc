@@ -84,12 +84,14 @@ TEST(DetokenizeCommand, GoldenCasesInBatch) {
   EXPECT_TRUE(result.out == expected);
 }
 
+// EF A0 is one incomplete character, EF alone another.
 TEST(DetokenizeCommand, HexHoldsBytesThatAreNoUtf8) {
-  const ProgramResult result = RunDsv4(
-      {"detokenize", "--tokenizer", kPublishedTokenizer, "--batch"}, R"({"id":7,"ids":[174,257]})");
+  const ProgramResult result =
+      RunDsv4({"detokenize", "--tokenizer", kPublishedTokenizer, "--batch"},
+              R"({"id":7,"ids":[174,257,174]})");
   EXPECT_EQ(result.out,
             "{\"id\":7,\"decoded\":\"\uFFFD\uFFFD\",\"decoded_skip\":\"\uFFFD\uFFFD\","
-            "\"decoded_hex\":\"efa0\"}\n");
+            "\"decoded_hex\":\"efa0ef\"}\n");
 }
 
 TEST(TokenizeCommand, TextToIdsAndBack) {
