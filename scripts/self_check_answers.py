@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints src/kernels/self_check_answers.h: what every entry of the kernel table must answer to the
-fixed inputs of src/kernels/self_check.cc. Written from the specification in double precision, apart
+fixed inputs of src/kernels/self_check.cc. Written from docs/numerics.md in double precision, apart
 from any kernel, so that the two can disagree.
 
 Example: scripts/self_check_answers.py > src/kernels/self_check_answers.h
@@ -303,7 +303,7 @@ def main():
     answers = {}
     for part in (check_quant, check_product, check_norms, check_hyper_connections, check_attention, check_moe):
         answers.update(part())
-    print("// Written by scripts/self_check_answers.py from the specification in double precision.\n#pragma once\n")
+    print("// Written by scripts/self_check_answers.py from docs/numerics.md in double precision.\n#pragma once\n")
     print("#include <array>\n#include <string_view>\n\nnamespace dsv4::kernels {\n")
     print("// The digests that an entry must give, each within tolerance x max(1, |digest|).")
     print("struct Answer {\n  std::string_view entry;\n  double tolerance;\n  int num_digests;\n  std::array<double, 15> digests;\n};\n")

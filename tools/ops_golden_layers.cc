@@ -13,7 +13,7 @@ namespace {
 constexpr float kEps = 1e-6f;
 constexpr int32_t kHc = 4;
 
-// fn · v for rows of H, with fn fp32 (spec: hc_pre).
+// fn · v for rows of H, with fn fp32.
 std::vector<float> PlainProductF32(const kernels::Kernels& kernels, const std::vector<Bf16>& x,
                                    int64_t num_rows, const Floats& fn) {
   using kernels::Activation;

@@ -1,4 +1,4 @@
-// The arithmetic of sampling (spec: sampling), without state: softmax with temperature and the
+// The arithmetic of sampling, without state: softmax with temperature and the
 // choice by Gumbel-max from given exponentials.
 #pragma once
 

@@ -6,7 +6,8 @@
 // * A row of the result depends on that row's inputs alone: never on the number of rows, on the
 //   neighbours or on how a caller split rows or columns. Callers may therefore cut the work
 //   anywhere along rows and along the columns of a product.
-// * bf16(x) is round-to-nearest-even. Accumulation is fp32 in one canonical order per instruction set.
+// * bf16(x) is round-to-nearest-even. Accumulation is fp32 in one canonical order per instruction
+// set.
 // * Inputs and outputs do not overlap unless the entry says so. No alignment is demanded.
 // * Shapes are right (ops/ checks them); a wrong one is our own mistake.
 // Rounding points are those of docs/numerics.md.
@@ -37,7 +38,7 @@ struct PrepareArgs {
   int64_t cols = 0;
   Activation activation = Activation::kPlain;
   ActScale scale = ActScale::kPowerOfTwo;
-  int32_t block = 128;         // columns per activation scale; kQuantized only
+  int32_t block = 128;            // columns per activation scale; kQuantized only
   std::byte* prepared = nullptr;  // num_rows * prepared_row_bytes(…)
 };
 
@@ -90,27 +91,27 @@ struct SparseAttentionArgs {
   const Bf16* q = nullptr;  // [num_heads, width]
   int32_t num_heads = 0;
   KvRowLayout layout;
-  // The selected rows, in the order in which they are summed: window rows oldest first, then entries
-  // ascending. Tiles of 64 are counted from the first.
+  // The selected rows, in the order in which they are summed: window rows oldest first, then
+  // entries ascending. Tiles of 64 are counted from the first.
   const std::byte* const* rows = nullptr;
-  int64_t num_rows = 0;          // at least 1
-  const float* sink = nullptr;   // [num_heads]
+  int64_t num_rows = 0;         // at least 1
+  const float* sink = nullptr;  // [num_heads]
   float scale = 1.0f;
   Bf16* output = nullptr;        // [num_heads, width]; may be q itself
   std::byte* scratch = nullptr;  // sparse_attention_scratch_bytes(num_heads, layout)
 };
 
 struct IndexScoreArgs {
-  const std::byte* q = nullptr;      // [num_heads] packed index rows
-  const float* weights = nullptr;    // [num_heads], already scaled
+  const std::byte* q = nullptr;    // [num_heads] packed index rows
+  const float* weights = nullptr;  // [num_heads], already scaled
   int32_t num_heads = 0;
   IndexRowLayout layout;
   // Key i is runs[i / run_length] + (i % run_length) * layout.row_bytes().
   const std::byte* const* runs = nullptr;
   int64_t run_length = 0;
-  int64_t begin = 0;         // keys [begin, end) are scored
+  int64_t begin = 0;  // keys [begin, end) are scored
   int64_t end = 0;
-  float* scores = nullptr;   // scores[i - begin]
+  float* scores = nullptr;  // scores[i - begin]
 };
 
 struct PoolArgs {
@@ -130,12 +131,12 @@ struct RouteArgs {
   int32_t num_experts = 0;
   int32_t num_chosen = 0;
   ScoreFunction function = ScoreFunction::kSqrtSoftplus;
-  const float* bias = nullptr;         // [num_experts] or null; selects only
-  const int64_t* fixed = nullptr;      // [num_chosen] experts of a hash layer, or null
+  const float* bias = nullptr;     // [num_experts] or null; selects only
+  const int64_t* fixed = nullptr;  // [num_chosen] experts of a hash layer, or null
   float route_scale = 1.0f;
-  float* scores = nullptr;             // [num_experts], out
-  int32_t* chosen = nullptr;           // [num_chosen], out: by falling score + bias, ties smaller index
-  float* weights = nullptr;            // [num_chosen], out, in the order of chosen
+  float* scores = nullptr;    // [num_experts], out
+  int32_t* chosen = nullptr;  // [num_chosen], out: by falling score + bias, ties smaller index
+  float* weights = nullptr;   // [num_chosen], out, in the order of chosen
 };
 
 struct SwigluArgs {
@@ -143,28 +144,29 @@ struct SwigluArgs {
   const Bf16* up = nullptr;    // [num_rows, width]
   int64_t num_rows = 0;
   int64_t width = 0;
-  float limit = 0.0f;               // 0: no clamp
-  const float* weights = nullptr;   // [num_rows], or null for 1
-  Bf16* output = nullptr;           // [num_rows, width]; may be gate or up
+  float limit = 0.0f;              // 0: no clamp
+  const float* weights = nullptr;  // [num_rows], or null for 1
+  Bf16* output = nullptr;          // [num_rows, width]; may be gate or up
 };
 
 struct Kernels {
   const char* name;  // "ref", "avx2", "avx512", …
 
-  // E4M3 codes and scales of x [num_rows, cols] in blocks along columns (spec 2, act_quant).
+  // E4M3 codes and scales of x [num_rows, cols] in blocks along columns (docs/numerics.md,
+  // act_quant).
   void (*act_quant)(const Bf16* x, int64_t num_rows, int64_t cols, int32_t block, ActScale scale,
                     uint8_t* codes, float* scales);
   // The same, x replaced by bf16(code * scale).
   void (*act_quant_in_place)(Bf16* x, int64_t num_rows, int64_t cols, int32_t block,
                              ActScale scale);
-  // E2M1 codes packed two to a byte and E8M0 scales per 32 (spec 2, fp4_act_quant):
+  // E2M1 codes packed two to a byte and E8M0 scales per 32 (docs/numerics.md, fp4_act_quant):
   // x [num_rows, layout.width] to num_rows packed index rows.
   void (*pack_index_rows)(const Bf16* x, int64_t num_rows, IndexRowLayout layout,
                           std::byte* packed);
   void (*unpack_index_rows)(const std::byte* packed, int64_t num_rows, IndexRowLayout layout,
                             Bf16* x);
-  // Quantises the first width - rope_width channels in blocks of 64 with power-of-two scales and packs
-  // the row; with layout.packed false the quantised values are stored as bf16.
+  // Quantises the first width - rope_width channels in blocks of 64 with power-of-two scales and
+  // packs the row; with layout.packed false the quantised values are stored as bf16.
   void (*pack_kv_rows)(const Bf16* x, int64_t num_rows, KvRowLayout layout, std::byte* packed);
   void (*unpack_kv_rows)(const std::byte* packed, int64_t num_rows, KvRowLayout layout, Bf16* x);
 
@@ -174,16 +176,19 @@ struct Kernels {
   void (*prepare)(const PrepareArgs& args);
   void (*product)(const ProductArgs& args);
 
-  // bf16(x * rsqrt(mean(x^2) + eps) * w) per row; w [cols] bf16, or null for 1 (the q heads). y may be x.
-  void (*rms_norm)(const Bf16* x, const Bf16* w, int64_t num_rows, int64_t cols, float eps, Bf16* y);
+  // bf16(x * rsqrt(mean(x^2) + eps) * w) per row; w [cols] bf16, or null for 1 (the q heads). y may
+  // be x.
+  void (*rms_norm)(const Bf16* x, const Bf16* w, int64_t num_rows, int64_t cols, float eps,
+                   Bf16* y);
   // r[row] = rsqrt(mean(x^2) + eps).
   void (*rms_factor)(const Bf16* x, int64_t num_rows, int64_t cols, float eps, float* r);
-  // Rotates in place (spec 4, Rotary).
+  // Rotates in place (docs/numerics.md, rotary embedding).
   void (*rope)(const RopeArgs& args);
-  // Sylvester–Hadamard transform of each row, times n^-1/2, one rounding; n a power of two. In place.
+  // Sylvester–Hadamard transform of each row, times n^-1/2, one rounding; n a power of two. In
+  // place.
   void (*hadamard)(Bf16* x, int64_t num_rows, int32_t n);
 
-  // Hyper-connections (spec 3). h [num_rows, hc, dim], x [num_rows, dim].
+  // Hyper-connections. h [num_rows, hc, dim], x [num_rows, dim].
   void (*hc_split)(const HcSplitArgs& args);
   // pre [num_rows, hc] = sigmoid(mixes * scale + base) + eps.
   void (*hc_head_pre)(const float* mixes, int64_t num_rows, int32_t hc, float scale,
@@ -195,19 +200,19 @@ struct Kernels {
   void (*hc_post)(const Bf16* x, const float* post, const float* comb, int64_t num_rows, int32_t hc,
                   int64_t dim, Bf16* h);
 
-  // One query row over its selected rows (spec 4, sparse_attn).
+  // One query row over its selected rows (docs/numerics.md, sparse attention).
   int64_t (*sparse_attention_scratch_bytes)(int32_t num_heads, KvRowLayout layout);
   void (*sparse_attention)(const SparseAttentionArgs& args);
 
-  // sum_h relu(q_h · k_i) * w_h in fp32 (spec 4, indexer).
+  // sum_h relu(q_h · k_i) * w_h in fp32.
   void (*index_scores)(const IndexScoreArgs& args);
-  // The min(k, n) largest of scores[0..n) as ascending indices; among equals the smaller index wins.
-  // scratch: n indices.
+  // The min(k, n) largest of scores[0..n) as ascending indices; among equals the smaller index
+  // wins. scratch: n indices.
   void (*top_k)(const float* scores, int64_t n, int64_t k, int32_t* indices, int32_t* scratch);
-  // bf16(sum_r softmax_r(score) * kv) per channel (spec 4, compressor).
+  // bf16(sum_r softmax_r(score) * kv) per channel.
   void (*pool)(const PoolArgs& args);
 
-  // Router of one token (spec 5).
+  // Router of one token.
   void (*route)(const RouteArgs& args);
   // bf16(weight * silu(min(g, limit)) * clamp(u, ±limit)).
   void (*swiglu)(const SwigluArgs& args);

@@ -1,4 +1,4 @@
-// Written by scripts/self_check_answers.py from the specification in double precision.
+// Written by scripts/self_check_answers.py from docs/numerics.md in double precision.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Frequencies and angles of the rotary embedding (spec: attention, Rotary and YaRN).
+// Frequencies and angles of the rotary embedding, with YaRN.
 #pragma once
 
 #include <cstdint>

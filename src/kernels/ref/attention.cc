@@ -1,4 +1,4 @@
-// Sparse attention of one query row (spec: attention, sparse_attn). Tiles of 64 rows with a running
+// Sparse attention of one query row. Tiles of 64 rows with a running
 // maximum per head; every row is decoded once for all heads.
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Products y = x · Wᵀ (spec: linear). Per K block the exact products are summed in 16 fp32 lanes
+// Products y = x · Wᵀ. Per K block the exact products are summed in 16 fp32 lanes
 // and a fixed tree, then acc += blocksum * scale_a * scale_w in K order; without block scales K is
 // one block.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Quantisation of activations and of cache rows (spec: number formats).
+// Quantisation of activations and of cache rows.
 // NaN: the element alone becomes NaN (in FP4 ±6) and counts for nothing in its block's scale.
 // Infinity: the scale is infinite, and the in-place form of the whole block is NaN.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The scalar twin of every entry of the kernel table: literal to the specification, and the oracle
+// The scalar twin of every entry of the kernel table: literal to docs/numerics.md, and the oracle
 // of the other sets. Contracts stand in kernels.h.
 #pragma once
 
