@@ -139,11 +139,18 @@ Status CheckConvert(GoldenFile& file) {
   DSV4_ASSIGN(const Floats want_code, file.Load("code"));
   DSV4_ASSIGN(const Floats want_scale, file.Load("code_scale"));
   const OwnedWeight weight = MakeWeight(w, scale, true);
+  const Fp4Matrix matrix{weight.view.rows, weight.view.cols, std::as_bytes(std::span(weight.codes)),
+                         std::as_bytes(std::span(weight.e8m0))};
   std::vector<std::byte> codes(want_code.values.size());
   std::vector<std::byte> scales(want_scale.values.size());
-  DSV4_TRY(ConvertFp4ToFp8(std::as_bytes(std::span(weight.codes)),
-                           std::as_bytes(std::span(weight.e8m0)), weight.view.rows,
-                           weight.view.cols, codes, scales));
+  const auto tiles = static_cast<size_t>(want_scale.shape[1]);
+  const auto band_codes = static_cast<size_t>(kFp8Tile * matrix.cols);
+  for (int64_t band = 0; band < want_scale.shape[0]; ++band) {
+    const auto at = static_cast<size_t>(band);
+    DSV4_TRY(Fp8ScalesOfBand(matrix, band, std::span(scales).subspan(at * tiles, tiles)));
+    const auto rest = std::span(codes).subspan(at * band_codes);
+    DSV4_TRY(Fp8CodesOfBand(matrix, band, rest.first(std::min(band_codes, rest.size()))));
+  }
   std::vector<float> tile_scales;
   for (const std::byte code : scales) {
     tile_scales.push_back(DecodeE8m0(std::to_integer<uint8_t>(code)));
