@@ -58,6 +58,17 @@ Lead LeadOf(uint8_t byte) {
 Decoded DecodeAt(std::string_view text, size_t offset) {
   const auto first = static_cast<uint8_t>(text[offset]);
   if (first < 0x80) return {first, 1, true};
+  // The usual cases first, for speed: two bytes, and three but for the leads with narrow ranges.
+  if (offset + 3 <= text.size() && first >= 0xC2 && first < 0xF0 && first != 0xE0 &&
+      first != 0xED) {
+    const auto second = static_cast<uint8_t>(text[offset + 1]);
+    const auto third = static_cast<uint8_t>(text[offset + 2]);
+    if ((second & 0xC0) == 0x80) {
+      const char32_t two = (first & 0x1Fu) << 6 | (second & 0x3Fu);
+      if (first < 0xE0) return {two, 2, true};
+      if ((third & 0xC0) == 0x80) return {two << 6 | (third & 0x3Fu), 3, true};
+    }
+  }
   const Lead lead = LeadOf(first);
   if (lead.continuations == 0) return {kReplacement, 1, false};
   char32_t code_point = first & (0x3Fu >> lead.continuations);

@@ -1,13 +1,14 @@
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <map>
 
 #include "base/json.h"
 #include "base/utf8.h"
 #include "text/byte_level.h"
+#include "text/name_index.h"
 #include "text/pretokenizer.h"
 #include "text/tokenizer_tables.h"
 
@@ -171,6 +172,21 @@ Result<AddedToken> ReadAddedToken(const Value& value, const std::string& where) 
   return token;
 }
 
+using TokenList = std::vector<std::pair<std::string, int32_t>>;
+
+Status CheckDistinct(const TokenList& first, const TokenList& then) {
+  std::map<std::string_view, int32_t> seen;
+  for (const TokenList* list : {&first, &then}) {
+    for (const auto& [content, id] : *list) {
+      const auto [place, is_new] = seen.emplace(content, id);
+      if (is_new) continue;
+      return BadInput("added_tokens: {} has two ids, {} and {}", json::Quote(content),
+                      place->second, id);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 // Fills the tables from the parsed file, which must outlive the loader.
@@ -181,21 +197,25 @@ class TokenizerLoader {
  private:
   Status ReadVocabulary(const Value& model);
   Status ReadAddedTokens(const Value& root);
+  Status CheckAddedId(const AddedToken& token, const std::string& where) const;
   Status PlaceBytes();
   Status ReadMerges(const Value& model);
-  Result<BytePairs::Merge> ReadMerge(const Value& value, const std::string& where) const;
-  Result<int32_t> IdOf(const std::string& token, const std::string& where) const;
+  static Result<std::pair<std::string_view, std::string_view>> PairOf(const Value& value);
+  Result<BytePairs::Merge> ReadMerge(const Value& value) const;
   bool IsAdded(int32_t id) const { return tables_->flags[static_cast<size_t>(id)] != 0; }
 
   std::unique_ptr<Tokenizer::Tables> tables_ = std::make_unique<Tokenizer::Tables>();
-  const Value* vocabulary_ = nullptr;
-  std::vector<std::string_view> names_;  // by id, as the file spells them
+  // Names by id, as the file spells them: those of model.vocab, and those with the added tokens.
+  std::vector<std::string_view> vocabulary_;
+  std::vector<std::string_view> names_;
+  NameIndex index_;  // of vocabulary_
 };
 
 Status TokenizerLoader::ReadVocabulary(const Value& model) {
-  DSV4_ASSIGN(vocabulary_, ExpectKind(model, "model.", "vocab", json::Kind::kObject));
-  const auto& members = vocabulary_->members();
-  names_.resize(members.size());
+  DSV4_ASSIGN(const Value* const vocabulary,
+              ExpectKind(model, "model.", "vocab", json::Kind::kObject));
+  const auto& members = vocabulary->members();
+  vocabulary_.resize(members.size());
   for (const auto& [name, value] : members) {
     const std::optional<int64_t> id = value.to_int64();
     // Distinct ids below their number leave no gap.
@@ -204,57 +224,58 @@ Status TokenizerLoader::ReadVocabulary(const Value& model) {
                       static_cast<int64_t>(members.size()) - 1, Found(&value));
     }
     if (name.empty()) return BadInput("model.vocab[\"\"]: expected a token, found an empty text");
-    std::string_view& place = names_[static_cast<size_t>(*id)];
+    std::string_view& place = vocabulary_[static_cast<size_t>(*id)];
     if (!place.empty()) {
       return BadInput("model.vocab[{}]: id {} is that of {} too", json::Quote(name), *id,
                       json::Quote(place));
     }
     place = name;
   }
+  index_ = NameIndex(vocabulary_);
   return {};
 }
 
+// An added token that the vocabulary has must have its id there; others follow the vocabulary.
+Status TokenizerLoader::CheckAddedId(const AddedToken& token, const std::string& where) const {
+  const auto num_base = static_cast<int32_t>(vocabulary_.size());
+  const auto limit = static_cast<int32_t>(names_.size());
+  const int32_t base = index_.Find(token.content);
+  const bool right = base >= 0 ? token.id == base : token.id >= num_base && token.id < limit;
+  if (!right) {
+    return BadInput(
+        "{}id: expected {} for {}, found {}", where,
+        base >= 0 ? std::to_string(base) : fmt::format("an id from {} to {}", num_base, limit - 1),
+        json::Quote(token.content), token.id);
+  }
+  if (!IsAdded(token.id)) return {};
+  return BadInput("{}id: id {} stands twice", where, token.id);
+}
+
 Status TokenizerLoader::ReadAddedTokens(const Value& root) {
-  const size_t num_base = names_.size();
-  tables_->flags.resize(num_base);
+  names_ = vocabulary_;
+  tables_->flags.resize(names_.size());
   if (IsNullOrAbsent(root.Find("added_tokens"))) return {};
   DSV4_ASSIGN(const Value* const list, ExpectKind(root, "", "added_tokens", json::Kind::kArray));
-  names_.resize(num_base + list->items().size());
+  names_.resize(vocabulary_.size() + list->items().size());
   tables_->flags.resize(names_.size());
-  size_t num_tokens = num_base;
-  std::vector<std::pair<std::string, int32_t>> first, then, all;
+  size_t num_tokens = vocabulary_.size();
+  TokenList first, then;
   for (size_t i = 0; i < list->items().size(); ++i) {
     const std::string where = fmt::format("added_tokens[{}].", i);
     DSV4_ASSIGN(const AddedToken token, ReadAddedToken(list->items()[i], where));
+    DSV4_TRY(CheckAddedId(token, where));
     const auto id = static_cast<size_t>(token.id);
-    const std::string content(token.content);
-    const Value* base = vocabulary_->Find(content);
-    const bool in_base = id < num_base && names_[id] == token.content;
-    if (base != nullptr ? !in_base : (id < num_base || id >= names_.size())) {
-      return BadInput("{}id: expected {} for {}, found {}", where,
-                      base != nullptr
-                          ? Found(base)
-                          : fmt::format("an id from {} to {}", num_base, names_.size() - 1),
-                      json::Quote(content), id);
-    }
-    if (tables_->flags[id] != 0) return BadInput("{}id: id {} stands twice", where, id);
     names_[id] = token.content;
     tables_->flags[id] = static_cast<uint8_t>(kTokenAdded | (token.special ? kTokenSpecial : 0));
-    num_tokens += in_base ? 0 : 1;
-    (token.normalized ? then : first).emplace_back(content, token.id);
-    all.emplace_back(content, token.id);
+    num_tokens += id < vocabulary_.size() ? 0 : 1;
+    (token.normalized ? then : first).emplace_back(token.content, token.id);
   }
-  std::sort(all.begin(), all.end());
-  for (size_t i = 1; i < all.size(); ++i) {
-    if (all[i].first != all[i - 1].first) continue;
-    return BadInput("added_tokens: {} has two ids, {} and {}", json::Quote(all[i].first),
-                    all[i - 1].second, all[i].second);
-  }
-  for (size_t id = num_base; id < num_tokens; ++id) {
+  for (size_t id = vocabulary_.size(); id < num_tokens; ++id) {
     if (names_[id].empty()) return BadInput("added_tokens: no token has id {}", id);
   }
   names_.resize(num_tokens);
   tables_->flags.resize(num_tokens);
+  DSV4_TRY(CheckDistinct(first, then));
   tables_->added_first = AddedTokens(std::move(first));
   tables_->added_then = AddedTokens(std::move(then));
   return {};
@@ -289,45 +310,39 @@ Status TokenizerLoader::PlaceBytes() {
   return {};
 }
 
-Result<int32_t> TokenizerLoader::IdOf(const std::string& token, const std::string& where) const {
-  const Value* id = vocabulary_->Find(token);
-  if (id == nullptr) {
-    return BadInput("{}: expected tokens of model.vocab, found {}", where, json::Quote(token));
-  }
-  return static_cast<int32_t>(*id->to_int64());
-}
-
-// "a b" or ["a","b"].
-Result<BytePairs::Merge> TokenizerLoader::ReadMerge(const Value& value,
-                                                    const std::string& where) const {
-  std::string left, right;
+// "a b" or ["a","b"]; the views are into `value`.
+Result<std::pair<std::string_view, std::string_view>> TokenizerLoader::PairOf(const Value& value) {
   if (value.is_string()) {
-    const std::string& text = value.as_string();
+    const std::string_view text = value.as_string();
     const size_t blank = text.find(' ');
-    if (blank == std::string::npos || text.find(' ', blank + 1) != std::string::npos) {
-      return BadInput("{}: expected two tokens and a blank between, found {}", where,
-                      Found(&value));
+    if (blank != std::string_view::npos && text.find(' ', blank + 1) == std::string_view::npos) {
+      return std::pair(text.substr(0, blank), text.substr(blank + 1));
     }
-    left = text.substr(0, blank);
-    right = text.substr(blank + 1);
   } else if (value.is_array() && value.items().size() == 2 && value.items()[0].is_string() &&
              value.items()[1].is_string()) {
-    left = value.items()[0].as_string();
-    right = value.items()[1].as_string();
-  } else {
-    return BadInput("{}: expected \"a b\" or [\"a\", \"b\"], found {}", where, Found(&value));
+    return std::pair<std::string_view, std::string_view>(value.items()[0].as_string(),
+                                                         value.items()[1].as_string());
   }
-  BytePairs::Merge merge{};
-  DSV4_ASSIGN(merge.left, IdOf(left, where));
-  DSV4_ASSIGN(merge.right, IdOf(right, where));
-  DSV4_ASSIGN(merge.product, IdOf(left + right, where));
-  // Else plain text could become an added token.
-  for (const int32_t id : {merge.left, merge.right, merge.product}) {
-    if (!IsAdded(id)) continue;
-    return BadInput("{}: expected no added token in a merge, found {}", where,
-                    json::Quote(names_[static_cast<size_t>(id)]));
+  return BadInput(R"(expected "a b" or ["a", "b"], found {})", Found(&value));
+}
+
+Result<BytePairs::Merge> TokenizerLoader::ReadMerge(const Value& value) const {
+  DSV4_ASSIGN(const auto pair, PairOf(value));
+  std::string product(pair.first);
+  product += pair.second;
+  const std::string_view names[] = {pair.first, pair.second, product};
+  int32_t ids[3];
+  for (size_t i = 0; i < 3; ++i) {
+    ids[i] = index_.Find(names[i]);
+    if (ids[i] < 0) {
+      return BadInput("expected tokens of model.vocab, found {}", json::Quote(names[i]));
+    }
+    // Else plain text could become an added token.
+    if (IsAdded(ids[i])) {
+      return BadInput("expected no added token in a merge, found {}", json::Quote(names[i]));
+    }
   }
-  return merge;
+  return BytePairs::Merge{ids[0], ids[1], ids[2]};
 }
 
 Status TokenizerLoader::ReadMerges(const Value& model) {
@@ -339,9 +354,11 @@ Status TokenizerLoader::ReadMerges(const Value& model) {
                     list->items().size());
   }
   for (const Value& value : list->items()) {
-    DSV4_ASSIGN(const BytePairs::Merge merge,
-                ReadMerge(value, fmt::format("model.merges[{}]", merges.size())));
-    merges.push_back(merge);
+    Result<BytePairs::Merge> merge = ReadMerge(value);
+    if (!merge) {
+      return Within(fmt::format("model.merges[{}]", merges.size()), std::move(merge).error());
+    }
+    merges.push_back(*merge);
   }
   if (const std::optional<size_t> twice = tables_->pairs.SetMerges(merges)) {
     return BadInput("model.merges[{}]: {} stands twice", *twice, Found(&list->items()[*twice]));
