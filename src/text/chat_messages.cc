@@ -41,14 +41,17 @@ class CallOrder {
 };
 
 void SortResults(std::vector<Block>& blocks, const CallOrder& order) {
-  std::vector<Block> results;
-  for (const Block& block : blocks) {
-    if (block.type == Block::Type::kToolResult) results.push_back(block);
+  if (order.empty()) return;
+  // (rank, place) pairs sort stably whatever the algorithm.
+  std::vector<std::pair<size_t, size_t>> ranks;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i].type == Block::Type::kToolResult) {
+      ranks.emplace_back(order.PlaceOf(blocks[i].tool_use_id), i);
+    }
   }
-  if (results.size() < 2 || order.empty()) return;
-  std::stable_sort(results.begin(), results.end(), [&](const Block& a, const Block& b) {
-    return order.PlaceOf(a.tool_use_id) < order.PlaceOf(b.tool_use_id);
-  });
+  std::sort(ranks.begin(), ranks.end());
+  std::vector<Block> results;
+  for (const auto& [rank, place] : ranks) results.push_back(std::move(blocks[place]));
   size_t next = 0;
   for (Block& block : blocks) {
     if (block.type == Block::Type::kToolResult) block = std::move(results[next++]);
