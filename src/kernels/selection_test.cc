@@ -120,6 +120,58 @@ TEST_P(Attention, OneRowIsItsOwnAnswer) {
   EXPECT_EQ(o, x);
 }
 
+// The formula of docs/numerics.md in double over two tiles and a part: almost every output has the
+// same bits, none is further than one bf16 step. Unrounded probabilities alone would change every
+// fifth.
+TEST_P(Attention, AgreesWithTheTiledFormulaInDouble) {
+  constexpr int32_t kWidth = 128;
+  constexpr int64_t kRows = 150;
+  const auto q = RandomBf16(2 * kWidth, 15);
+  auto x = RandomBf16(kRows * kWidth, 16);
+  const std::vector<float> sink = {1.0f, -1.0f};
+  const auto got = Attend(q, x, kRows, {kWidth, 64, true}, sink);
+  for (int64_t r = 0; r < kRows; ++r) {
+    k().act_quant_in_place(x.data() + r * kWidth, 1, 64, 64, ActScale::kPowerOfTwo);
+  }
+  int num_different = 0;
+  for (int h = 0; h < 2; ++h) {
+    double max = -kInf, sum = 0.0;
+    std::vector<double> value(kWidth);
+    for (int64_t begin = 0; begin < kRows; begin += 64) {
+      const int64_t end = std::min(begin + 64, kRows);
+      std::vector<double> score;
+      for (int64_t r = begin; r < end; ++r) {
+        double dot = 0.0;
+        for (int c = 0; c < kWidth; ++c) {
+          dot += double{ToFloat(q[static_cast<size_t>(h * kWidth + c)])} *
+                 ToFloat(x[static_cast<size_t>(r * kWidth + c)]);
+        }
+        score.push_back(dot * 0.125);
+      }
+      const double raised = std::max(max, *std::ranges::max_element(score));
+      sum *= std::exp(max - raised);
+      for (double& v : value) v *= std::exp(max - raised);
+      max = raised;
+      for (int64_t r = begin; r < end; ++r) {
+        const double p = std::exp(score[static_cast<size_t>(r - begin)] - max);
+        sum += p;
+        for (int c = 0; c < kWidth; ++c) {
+          value[static_cast<size_t>(c)] += double{RoundToBf16(static_cast<float>(p))} *
+                                           ToFloat(x[static_cast<size_t>(r * kWidth + c)]);
+        }
+      }
+    }
+    sum += std::exp(sink[static_cast<size_t>(h)] - max);
+    for (int c = 0; c < kWidth; ++c) {
+      const Bf16 want = ToBf16(static_cast<float>(value[static_cast<size_t>(c)] / sum));
+      const Bf16 have = got[static_cast<size_t>(h * kWidth + c)];
+      EXPECT_LE(std::abs(int{want.bits} - int{have.bits}), 1) << h << " " << c;
+      num_different += want != have;
+    }
+  }
+  EXPECT_LE(num_different, 5);
+}
+
 TEST_P(Selection, IndexScoresDoNotDependOnHowKeysAreCutOrStored) {
   for (const int32_t width : {32, 64, 128, 160}) {
     const IndexRowLayout layout{width};
