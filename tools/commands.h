@@ -13,6 +13,7 @@ void AddTokenize(CLI::App& app, Selected* selected);
 void AddDetokenize(CLI::App& app, Selected* selected);
 void AddInspect(CLI::App& app, Selected* selected);
 void AddOps(CLI::App& app, Selected* selected);
+void AddTrace(CLI::App& app, Selected* selected);
 void AddGenerate(CLI::App& app, Selected* selected);
 void AddChat(CLI::App& app, Selected* selected);
 

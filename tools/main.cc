@@ -18,6 +18,7 @@ constexpr AddCommand kCommands[] = {
     AddDetokenize,
     AddInspect,
     AddOps,
+    AddTrace,
     AddGenerate,
     AddChat,
     nullptr,  // ends the table

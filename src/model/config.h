@@ -1,4 +1,4 @@
-// The model's configuration, from either of the two JSON dialects (spec: model, section 1):
+// The model's configuration, from either of the two JSON dialects:
 // `config.json` of a published checkpoint, or the inference configuration of the published code.
 #pragma once
 

@@ -13,9 +13,15 @@
 namespace dsv4::model {
 namespace {
 
-// Address space reserved for the scratch of a batch: an upper bound of what the layers take at once,
-// counted with 8 bytes for every element that may be prepared for a product.
-int64_t WorkspaceBytes(const ModelConfig& config, int32_t max_rows, int num_threads) {
+std::optional<Yarn> YarnOf(const ModelConfig& config) {
+  if (!config.yarn) return std::nullopt;
+  return Yarn{static_cast<double>(config.yarn->original_max_positions), config.yarn->factor,
+              config.yarn->beta_fast, config.yarn->beta_slow};
+}
+
+}  // namespace
+
+int64_t Model::WorkspaceBytes(const ModelConfig& config, int32_t max_rows, int num_threads) {
   constexpr int64_t kPrepared = 8;
   const int64_t hidden = config.hidden_size;
   const int64_t copies = config.hc_mult * hidden;
@@ -24,25 +30,17 @@ int64_t WorkspaceBytes(const ModelConfig& config, int32_t max_rows, int num_thre
   const int64_t index = int64_t{config.index_num_heads} * config.index_head_dim;
   const int64_t chosen = config.num_activated_experts + int64_t{config.num_shared_experts};
   const int64_t hyper = copies * (4 + 2 * kPrepared);
-  const int64_t attention = hidden * (8 + 2 * kPrepared) +
-                            (config.q_lora_rank + low) * (4 + kPrepared) + o_width * (2 + kPrepared) +
-                            config.head_dim * 64 + index * 8 + int64_t{config.index_topk} * 4;
-  const int64_t moe = config.num_routed_experts * 8 + hidden * (8 + 2 * kPrepared) +
-                      chosen * (hidden * (4 + kPrepared) +
-                                config.moe_inter_dim * (4 + kPrepared) + 64);
+  const int64_t attention =
+      hidden * (8 + 2 * kPrepared) + (config.q_lora_rank + low) * (4 + kPrepared) +
+      o_width * (2 + kPrepared) + config.head_dim * 64 + index * 8 + int64_t{config.index_topk} * 4;
+  const int64_t moe =
+      config.num_routed_experts * 8 + hidden * (8 + 2 * kPrepared) +
+      chosen * (hidden * (4 + kPrepared) + config.moe_inter_dim * (4 + kPrepared) + 64);
   const int64_t entries = config.max_positions / 4 + KvLayout::kPageTokens;
   const int64_t per_thread = entries * 16 + o_width * 32 + (int64_t{1} << 20);
-  return (hyper + attention + moe + 4096) * max_rows + per_thread * num_threads +
-         entries * 32 + (int64_t{1} << 26);
+  return (hyper + attention + moe + 4096) * max_rows + per_thread * num_threads + entries * 32 +
+         (int64_t{1} << 26);
 }
-
-std::optional<Yarn> YarnOf(const ModelConfig& config) {
-  if (!config.yarn) return std::nullopt;
-  return Yarn{static_cast<double>(config.yarn->original_max_positions), config.yarn->factor,
-              config.yarn->beta_fast, config.yarn->beta_slow};
-}
-
-}  // namespace
 
 struct Model::Impl {
   Impl(ModelConfig config_in, ModelWeights weights_in, Ops& ops_in, Workspace workspace_in,
@@ -52,8 +50,7 @@ struct Model::Impl {
         ops(ops_in),
         workspace(std::move(workspace_in)),
         max_rows(max_rows_in),
-        window_frequencies(
-            RopeFrequencies(config.rope_head_dim, config.rope_theta, std::nullopt)),
+        window_frequencies(RopeFrequencies(config.rope_head_dim, config.rope_theta, std::nullopt)),
         compressed_frequencies(
             RopeFrequencies(config.rope_head_dim, config.compress_rope_theta, YarnOf(config))) {}
 
@@ -73,10 +70,10 @@ struct Model::Impl {
     int64_t rows = 0;
     for (const SequenceRun& run : batch.runs) {
       DSV4_CHECK(run.num_rows >= 1 && run.start >= 0 && run.slot < cache.num_slots());
-      DSV4_CHECK(cache.layout().page_bytes() == 0 ||
-                     static_cast<int64_t>(run.pages.size()) >=
-                         KvLayout::PagesFor(run.start + run.num_rows),
-                 "{} pages for {} tokens", run.pages.size(), run.start + run.num_rows);
+      DSV4_CHECK(
+          cache.layout().page_bytes() == 0 || static_cast<int64_t>(run.pages.size()) >=
+                                                  KvLayout::PagesFor(run.start + run.num_rows),
+          "{} pages for {} tokens", run.pages.size(), run.start + run.num_rows);
       rows += run.num_rows;
     }
     DSV4_CHECK(rows == batch.num_rows(), "runs of {} rows, {} tokens", rows, batch.num_rows());
@@ -132,8 +129,8 @@ struct Model::Impl {
     args.x = x;
     ops.HyperHead(args, workspace);
     ops.RmsNorm(x, norm.data(), count, config.hidden_size, config.norm_eps, x);
-    const PreparedRows prepared = ops.Prepare(x, count, config.hidden_size, config.hidden_size,
-                                              ActivationSpec{}, workspace);
+    const PreparedRows prepared =
+        ops.Prepare(x, count, config.hidden_size, config.hidden_size, ActivationSpec{}, workspace);
     ops.LinearF32(prepared, weights.head, logits);
   }
 
@@ -186,9 +183,8 @@ Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& folder, 
   DSV4_ASSIGN(ModelWeights weights, LoadWeights(config, folder));
   DSV4_ASSIGN(Workspace workspace,
               Workspace::Create(WorkspaceBytes(config, options.max_rows, ops.num_threads())));
-  return std::unique_ptr<Model>(
-      new Model(std::make_unique<Impl>(std::move(config), std::move(weights), ops,
-                                       std::move(workspace), options.max_rows)));
+  return std::unique_ptr<Model>(new Model(std::make_unique<Impl>(
+      std::move(config), std::move(weights), ops, std::move(workspace), options.max_rows)));
 }
 
 const ModelConfig& Model::config() const { return impl_->config; }
@@ -229,6 +225,13 @@ void Model::ForwardBlock(int32_t block, const Batch& batch, Bf16* hidden, KvCach
 
 void Model::ForwardHead(const Bf16* hidden, int64_t num_rows, float* logits) {
   impl_->Head(hidden, nullptr, num_rows, impl_->weights.hc_head, impl_->weights.norm, logits);
+}
+
+std::vector<Bf16> Model::EmbedRows(std::span<const int32_t> tokens) {
+  const ModelConfig& config = impl_->config;
+  std::vector<Bf16> h(tokens.size() * static_cast<size_t>(config.hc_mult * config.hidden_size));
+  impl_->ops.Embed(tokens, impl_->weights.embed, config.hc_mult, h.data());
+  return h;
 }
 
 std::vector<std::string> Model::TapNames() const {

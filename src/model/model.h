@@ -57,6 +57,9 @@ class Model {
   const ModelConfig& config() const;
   // Names of tensors in the checkpoint that nothing uses.
   const std::vector<std::string>& unused_tensors() const;
+  // Address space reserved for the scratch of a batch: an upper bound of what the layers take at once,
+  // counted with 8 bytes for every element that may be prepared for a product.
+  static int64_t WorkspaceBytes(const ModelConfig& config, int32_t max_rows, int num_threads);
   // Scratch that Forward may touch, in bytes.
   int64_t workspace_bytes() const;
   int32_t max_rows() const;
@@ -76,6 +79,9 @@ class Model {
   void ForwardBlock(int32_t block, const Batch& batch, Bf16* hidden, KvCache& cache, TapSink* taps);
   // hc_head, norm and head on the given H: logits of every row of `hidden` [num_rows, hc, hidden].
   void ForwardHead(const Bf16* hidden, int64_t num_rows, float* logits);
+
+  // The H [num_rows, hc, hidden] that the first layer sees: each token's embedding, repeated.
+  std::vector<Bf16> EmbedRows(std::span<const int32_t> tokens);
 
   // Every tap this model knows, in order of computation.
   std::vector<std::string> TapNames() const;

@@ -1,4 +1,4 @@
-// Every weight of a model as views into the mapped checkpoint (spec: model, section 7).
+// Every weight of a model as views into the mapped checkpoint.
 // Linears stay in the layout of the file. Small vectors are copied into aligned memory.
 #pragma once
 
