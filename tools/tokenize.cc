@@ -1,20 +1,21 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <iostream>
 #include <iterator>
 #include <memory>
 
 #include "text/tokenizer.h"
 #include "tools/batch.h"
 #include "tools/commands.h"
+#include "tools/model_path.h"
+#include "tools/standard_io.h"
 
 namespace dsv4::tools {
 namespace {
 
 struct Arguments {
   std::string tokenizer;  // file
-  std::string model;      // folder that holds tokenizer.json
+  std::string model;      // whose folder holds tokenizer.json
   bool batch = false;
   bool plain = false;
   bool stats = false;
@@ -24,17 +25,8 @@ struct Arguments {
 
 Result<Tokenizer> LoadTokenizer(const Arguments& arguments) {
   if (!arguments.tokenizer.empty()) return Tokenizer::Load(arguments.tokenizer);
-  return Tokenizer::Load((std::filesystem::path(arguments.model) / "tokenizer.json").string());
-}
-
-std::string ReadStandardInput() {
-  std::ios::sync_with_stdio(false);
-  return {std::istreambuf_iterator<char>(std::cin), {}};
-}
-
-Status Write(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return {};
-  return Failed("standard output cannot be written");
+  DSV4_ASSIGN(const std::filesystem::path model, ModelPathFromArgument(arguments.model));
+  return Tokenizer::Load((model / "tokenizer.json").string());
 }
 
 int HexDigit(char c) {
@@ -122,7 +114,7 @@ Status Tokenize(const Arguments& arguments) {
   if (arguments.batch) {
     return RunBatch([&](const json::Value& line) { return TokenizeLine(tokenizer, added, line); });
   }
-  const std::string text = ReadStandardInput();
+  DSV4_ASSIGN(const std::string text, ReadStandardInput());
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<int32_t> ids = tokenizer.Encode(text, added);
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
@@ -130,7 +122,7 @@ Status Tokenize(const Arguments& arguments) {
     fmt::print(stderr, "{} bytes, {} tokens, {:.6f} s, {:.2f} MB/s\n", text.size(), ids.size(),
                taken.count(), static_cast<double>(text.size()) / taken.count() / 1e6);
   }
-  return Write(fmt::format("{}\n", fmt::join(ids, " ")));
+  return WriteStandardOutput(fmt::format("{}\n", fmt::join(ids, " ")));
 }
 
 Result<json::Value> DetokenizeLine(const Tokenizer& tokenizer, const json::Value& line) {
@@ -164,15 +156,17 @@ Status Detokenize(const Arguments& arguments) {
   if (arguments.batch) {
     return RunBatch([&](const json::Value& line) { return DetokenizeLine(tokenizer, line); });
   }
-  DSV4_ASSIGN(const std::vector<int32_t> ids, IdsOfText(ReadStandardInput()));
-  return Write(arguments.bytes ? tokenizer.DecodeBytes(ids, arguments.skip_special)
-                               : tokenizer.Decode(ids, arguments.skip_special));
+  DSV4_ASSIGN(const std::string text, ReadStandardInput());
+  DSV4_ASSIGN(const std::vector<int32_t> ids, IdsOfText(text));
+  return WriteStandardOutput(arguments.bytes ? tokenizer.DecodeBytes(ids, arguments.skip_special)
+                                             : tokenizer.Decode(ids, arguments.skip_special));
 }
 
 void AddSource(CLI::App* verb, Arguments& arguments) {
   CLI::Option_group* const source = verb->add_option_group("Tokenizer");
   source->add_option("--tokenizer", arguments.tokenizer, "The file tokenizer.json");
-  source->add_option("--model", arguments.model, "A model's folder, which holds tokenizer.json");
+  source->add_option("--model", arguments.model,
+                     "A model's folder, or org/name in the Hugging Face cache");
   source->require_option(1);
 }
 

@@ -99,7 +99,7 @@ TEST(TokenizeCommand, TextToIdsAndBack) {
   const ProgramResult ids = RunDsv4({"tokenize", "--tokenizer", kPublishedTokenizer}, text);
   EXPECT_EQ(ids.exit_code, 0) << ids.err;
   EXPECT_THAT(ids.out, HasSubstr(" 128821 "));
-  EXPECT_EQ(ids.out.back(), '\n');
+  EXPECT_TRUE(ids.out.ends_with('\n'));
   const ProgramResult back = RunDsv4({"detokenize", "--tokenizer", kPublishedTokenizer}, ids.out);
   EXPECT_EQ(back.exit_code, 0) << back.err;
   EXPECT_EQ(back.out, text);
