@@ -87,6 +87,35 @@ TEST(Fp4ToFp8, EveryCodeUnderEveryRatioIsExactOrRefused) {
   EXPECT_GT(exact, 2 * 128 + 14 * 14);
 }
 
+TEST(Fp4ToFp8, EveryValueIsKeptInRaggedTiles) {
+  constexpr int64_t kRows = 130;
+  constexpr int64_t kCols = 160;
+  std::vector<std::byte> codes(kRows * kCols / 2);
+  std::vector<std::byte> scales(kRows * kCols / 32);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(37 * i);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::byte>(118 + i % 7);
+  const Fp4Matrix matrix{kRows, kCols, codes, scales};
+  for (int64_t band = 0; band < 2; ++band) {
+    const int64_t rows = band == 0 ? 128 : 2;
+    std::vector<std::byte> out(static_cast<size_t>(rows * kCols));
+    std::array<std::byte, 2> tiles{};
+    ASSERT_TRUE(Fp8CodesOfBand(matrix, band, out));
+    ASSERT_TRUE(Fp8ScalesOfBand(matrix, band, tiles));
+    for (size_t i = 0; i < out.size(); ++i) {
+      const size_t element = static_cast<size_t>(band * 128 * kCols) + i;
+      const auto pair = static_cast<unsigned>(codes[element / 2]);
+      const float value = kE2m1Values[element % 2 == 0 ? pair & 15 : pair >> 4] *
+                          DecodeE8m0(static_cast<uint8_t>(scales[element / 32]));
+      const size_t tile = element % kCols / 128;
+      ASSERT_EQ(
+          DecodeE4m3(static_cast<uint8_t>(out[i])) * DecodeE8m0(static_cast<uint8_t>(tiles[tile])),
+          value)
+          << element;
+      ASSERT_NE(out[i], std::byte{0x80}) << "minus zero";
+    }
+  }
+}
+
 TEST(Fp4ToFp8, RefusalNamesTheValue) {
   TwoGroups matrix(1, 127 - 16);
   const Status status = matrix.Convert();

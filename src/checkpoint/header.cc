@@ -15,6 +15,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace dsv4 {
 namespace {
 
@@ -250,6 +252,11 @@ Status CheckNames(const std::vector<Entry>& entries) {
   std::unordered_set<std::string_view> names;
   names.reserve(entries.size());
   for (const Entry& entry : entries) {
+    // The reader lets an escaped lone surrogate through.
+    if (!utf8::IsValid(entry.info.name)) {
+      return BadInput("tensor {}: its name holds a lone surrogate",
+                      utf8::Sanitize(entry.info.name));
+    }
     if (!names.insert(entry.info.name).second) {
       return BadInput("tensor {} stands twice", entry.info.name);
     }

@@ -9,6 +9,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace dsv4 {
 namespace {
 
@@ -93,6 +95,10 @@ class IndexReader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Index
   }
 
   bool Add(std::string_view file) {
+    // The reader lets an escaped lone surrogate through.
+    if (!utf8::IsValid(tensor_) || !utf8::IsValid(file)) {
+      return Fail(fmt::format("weight_map: tensor {}: a lone surrogate", utf8::Sanitize(tensor_)));
+    }
     if (const char* const fault = FaultOfName(file)) {
       return Fail(fmt::format("weight_map: tensor {}: file \"{}\" {}", tensor_, file, fault));
     }

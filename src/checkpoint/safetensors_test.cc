@@ -163,6 +163,10 @@ const std::vector<BadHeader>& BadHeaders() {
            "\u0061":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
        2,
        {"tensor a stands twice"}},
+      {"lone surrogate",
+       R"({"a\ude00":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+       0,
+       {"lone surrogate"}},
       {"metadata is text", R"({"__metadata__":"pt"})", 0, {"__metadata__", "an object"}},
       {"metadata holds a number", R"({"__metadata__":{"a":1}})", 0, {"__metadata__", "strings"}},
       {"metadata twice", R"({"__metadata__":{},"__metadata__":{}})", 0, {"__metadata__", "twice"}},
@@ -275,6 +279,8 @@ TEST_F(Sharded, BadIndexIsRefused) {
   }
   folder_.Write("model.safetensors.index.json", "{\"metadata\":{\"weight_map\":[{}]}}");
   EXPECT_THAT(OpenError().message, HasSubstr("weight_map is missing"));
+  folder_.Write("model.safetensors.index.json", R"({"weight_map":{"a\udc00":"f"}})");
+  EXPECT_THAT(OpenError().message, HasSubstr("lone surrogate"));
   folder_.Write("model.safetensors.index.json", "{");
   EXPECT_THAT(OpenError().message, HasSubstr("not JSON"));
   folder_.Write("model.safetensors.index.json", "7");
