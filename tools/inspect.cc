@@ -145,7 +145,9 @@ void AddInspect(CLI::App& app, Selected* selected) {
   verb->footer(
       "Example: dsv4 inspect --model models/tiny --verify\n"
       "The verdict is for one sequence of the model's full context: \"fits in memory\", \"weights\n"
-      "page from disk\" (works, but reads experts again and again) or \"does not fit\".");
+      "page from disk\" (works, but reads experts again and again) or \"does not fit\".\n"
+      "--json: model, config, parameters, tensors, files, ranks, types, memory, unused and, with\n"
+      "--verify, faults; sizes in bytes.");
   verb->callback(
       [arguments, selected] { *selected = [arguments] { return Inspect(*arguments); }; });
 }

@@ -41,7 +41,11 @@ struct InspectReport {
 };
 
 std::string ReportText(const InspectReport& report);
-// One object; its keys are listed in README.md.
+// One object: model, config (the names of config.json), parameters {total, active_per_token, mtp},
+// tensors, files, ranks, types {DTYPE: {tensors, bytes}}, memory {weights_bytes,
+// kv_bytes_per_token, kv_bytes_at_1m_tokens, state_bytes_per_sequence, workspace_bytes,
+// available_bytes, context_tokens, longest_context_tokens, verdict}, unused [names]; verified:
+// faults [{file, tensor, nan, infinite, nan_scales, out_of_range}].
 std::string ReportJson(const InspectReport& report);
 
 }  // namespace dsv4::tools
