@@ -163,6 +163,7 @@ TEST(Json, SurrogateBytesAreAcceptedOnlyWhenAskedFor) {
   EXPECT_EQ(Message(text), "byte 2: expected UTF-8, found byte 0xED");
   const Value value = Parse(text, {.allow_surrogate_bytes = true}).value();
   EXPECT_EQ(Dump(value), R"(["\ud800"])");
+  EXPECT_EQ(Dump(Parse(R"("\udd91\udd91")").value()), R"("\udd91\udd91")") << "no pair";
   EXPECT_TRUE(HasSurrogate(text));
   EXPECT_FALSE(HasSurrogate("\xED\x9F\xBF"));
 }

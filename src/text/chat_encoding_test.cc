@@ -169,6 +169,9 @@ TEST(ChatEncoding, ResultsAreSortedByTheCallsTheyAnswer) {
   EXPECT_EQ(results(assistant(R"({"function":{"id":"a","name":"f","arguments":"{}"}},)" + b) + ","),
             "XAB");
   EXPECT_EQ(results(assistant(a + "," + b) + R"(,{"role":"assistant"},)"), "XAB");
+  const std::string x = fmt::format("{{\"id\":\"x\",{}}}", f);
+  EXPECT_EQ(results(assistant(a + "," + b) + "," + assistant(x) + ","), "XBA")
+      << "only the nearest assistant's calls";
   EXPECT_EQ(results("", fmt::format("[{}]", assistant(a + "," + b))), "XAB") << "from the context";
 }
 

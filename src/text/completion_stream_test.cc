@@ -293,6 +293,8 @@ TEST(CompletionStream, RecoversByTheDocumentedRule) {
   // Text after the block is content; bytes after EOS are nothing.
   EXPECT_EQ(chat(kOpen + "</｜DSML｜invoke>\n</｜DSML｜tool_calls>x" + eos + "y\xff"),
             Stop({"x", "", {{"f", "{}"}}}, true));
+  const std::string block = kOpen + "</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
+  EXPECT_EQ(chat(block + block + eos), Stop({"", "", {{"f", "{}"}, {"f", "{}"}}}, true));
   EXPECT_EQ(chat("a" + eos + "\xff<think>"), Stop({"a", "", {}}, false));
   EXPECT_EQ(chat("a\xff" + eos), Stop({"a\xEF\xBF\xBD", "", {}}, false));
 }
