@@ -57,8 +57,8 @@ class Chat {
     conversation_.SetSystem(arguments.system);
   }
 
-  // A line at a time, from a terminal or a pipe. Errors of a line are told and the chat goes on; a pipe
-  // ends with the first error of an answer.
+  // A line at a time, from a terminal or a pipe. Errors of a line are told and the chat goes on; a
+  // pipe ends with the first error of an answer.
   Status RunTerminal();
   Status RunPipe();
 
@@ -129,8 +129,8 @@ Chat::Next Chat::RunCommand(std::string_view line) {
 
 Result<bool> Chat::Answer(std::string text) {
   conversation_.AddUser(std::move(text));
-  auto prompt = EncodeChat(tokenizer_, conversation_.ToJson(), encode_,
-                           arguments_.generation.in_content());
+  auto prompt = service::EncodeChat(tokenizer_, conversation_.ToJson(), encode_,
+                                    arguments_.generation.in_content());
   AnswerBuilder answer;
   service::GenerationEvent last;
   Status status = prompt ? Generate(std::move(*prompt), &answer, &last)
@@ -190,10 +190,11 @@ void Chat::Tell(const service::GenerationEvent& last) const {
   }
   if (arguments_.stats) {
     const service::Usage& usage = last.usage;
-    Note(fmt::format("[first token after {:.3f} s, {:.1f} tokens/s, {} tokens; prompt {} tokens, "
-                     "{} of them cached]",
-                     usage.first_token_seconds, usage.tokens_per_second(), usage.completion_tokens,
-                     usage.prompt_tokens, usage.cached_tokens));
+    Note(
+        fmt::format("[first token after {:.3f} s, {:.1f} tokens/s, {} tokens; prompt {} tokens, "
+                    "{} of them cached]",
+                    usage.first_token_seconds, usage.tokens_per_second(), usage.completion_tokens,
+                    usage.prompt_tokens, usage.cached_tokens));
   }
 }
 
@@ -233,9 +234,8 @@ Status Chat::RunPipe() {
 Status RunChat(const Arguments& arguments) {
   DSV4_ASSIGN(const chat::EncodeOptions encode, arguments.generation.EncodeOptions());
   DSV4_ASSIGN(const ModelFolder folder, OpenModelFolder(arguments.model));
-  const engine::MemoryWish wish{.num_sequences = 1,
-                                .context = arguments.model.context,
-                                .num_snapshots = kNumSnapshots};
+  const engine::MemoryWish wish{
+      .num_sequences = 1, .context = arguments.model.context, .num_snapshots = kNumSnapshots};
   DSV4_ASSIGN(const RunningModel running, StartModel(arguments.model, folder, wish, {}));
   Chat chat(arguments, folder, *running.engine, encode);
   const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
@@ -255,11 +255,10 @@ void AddChat(CLI::App& app, Selected* selected) {
       ->check(CLI::PositiveNumber);
   verb->add_flag("--stats", arguments->stats,
                  "After each answer: time to first token, tokens/s, cached tokens");
-  verb->footer(
-      "At a terminal:\n" + ChatHelp() +
-      "From a pipe each line is said to the model, and only the answers are printed.\n"
-      "Examples: dsv4 chat --model models/demo --mode thinking --stats\n"
-      "          echo 'Hello' | dsv4 chat --model models/demo --max-new-tokens 50");
+  verb->footer("At a terminal:\n" + ChatHelp() +
+               "From a pipe each line is said to the model, and only the answers are printed.\n"
+               "Examples: dsv4 chat --model models/demo --mode thinking --stats\n"
+               "          echo 'Hello' | dsv4 chat --model models/demo --max-new-tokens 50");
   verb->callback(
       [arguments, selected] { *selected = [arguments] { return RunChat(*arguments); }; });
 }

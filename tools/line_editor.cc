@@ -24,7 +24,8 @@ char* Prompt(EditLine*) {
   return prompt;
 }
 
-// libedit takes the terminal's bytes for what the locale says; ours are UTF-8 even where none is set.
+// libedit takes the terminal's bytes for what the locale says; ours are UTF-8 even where none is
+// set.
 void UseUtf8() {
   std::setlocale(LC_CTYPE, "");
   if (std::string_view(::nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");

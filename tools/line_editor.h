@@ -13,8 +13,8 @@ class LineEditor {
   enum class Outcome { kLine, kEnd, kInterrupted };
 
   // Standard input and output must be terminals. The history is read from and written to `history`
-  // (mode 0600, its folder made where it is missing); an empty path keeps none. What cannot be read or
-  // written there is passed over.
+  // (mode 0600, its folder made where it is missing); an empty path keeps none. What cannot be read
+  // or written there is passed over.
   explicit LineEditor(std::filesystem::path history);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;

@@ -56,8 +56,8 @@ struct ModelFolder {
   float top_p = 1.0f;
 };
 
-// `model`: a folder or org/name. Prints the first line of the folder's notice.txt, where there is one,
-// to standard error unless flags.quiet.
+// `model`: a folder or org/name. Prints the first line of the folder's notice.txt, where there is
+// one, to standard error unless flags.quiet.
 Result<ModelFolder> OpenModelFolder(const ModelFlags& flags);
 
 // The flags, the folder's defaults where they say nothing, and the seed, drawn where none is given.
@@ -69,8 +69,8 @@ struct RunningModel {
   std::unique_ptr<engine::Engine> engine;
 };
 
-// Loads the weights and reserves the KV cache: what is wanted, within half of the memory at hand. Says
-// so on standard error where that is a terminal and flags.quiet is not set.
+// Loads the weights and reserves the KV cache: what is wanted, within half of the memory at hand.
+// Says so on standard error where that is a terminal and flags.quiet is not set.
 Result<RunningModel> StartModel(const ModelFlags& flags, const ModelFolder& folder,
                                 engine::MemoryWish wish, const engine::EngineOptions& options);
 
