@@ -56,11 +56,12 @@ int Main(int argc, char** argv) {
   }
   const Status status = selected();
   if (std::fflush(stdout) != 0 && status) {
-    fmt::print(stderr, "dsv4: standard output cannot be written\n");
+    std::fputs("dsv4: standard output cannot be written\n", stderr);
     return kExitFailed;
   }
   if (!status) {
-    fmt::print(stderr, "dsv4: {}\n", status.error().message);
+    // Not fmt::print, which throws where standard error is closed.
+    std::fputs(fmt::format("dsv4: {}\n", status.error().message).c_str(), stderr);
     return ExitCodeOf(status.error().kind);
   }
   return kExitDone;
