@@ -17,6 +17,7 @@
 #include "tools/line_editor.h"
 #include "tools/progress_bar.h"
 #include "tools/running_model.h"
+#include "tools/standard_io.h"
 
 namespace dsv4::tools {
 namespace {
@@ -83,7 +84,7 @@ class Chat {
   Conversation conversation_;
 };
 
-void Note(std::string_view text) { fmt::print(stderr, "{}\n", text); }
+void Note(std::string_view text) { WriteStandardError(fmt::format("{}\n", text)); }
 
 Chat::Next Chat::RunCommand(std::string_view line) {
   const Result<ChatCommand> command = ParseChatCommand(line);
@@ -99,7 +100,7 @@ Chat::Next Chat::RunCommand(std::string_view line) {
       conversation_.Clear();
       break;
     case ChatCommand::Kind::kHelp:
-      fmt::print(stderr, "{}", ChatHelp());
+      WriteStandardError(ChatHelp());
       break;
     case ChatCommand::Kind::kThinkOn:
       encode_.mode = chat::Mode::kThinking;
@@ -142,6 +143,7 @@ Result<bool> Chat::Answer(std::string text) {
     conversation_.AddAssistant(answer.message());
   }
   DSV4_TRY(std::move(status));
+  if (std::ferror(stdout) != 0) return Failed("standard output cannot be written");
   Tell(last);
   return stopped;
 }
@@ -170,7 +172,7 @@ Status Chat::Generate(std::vector<int32_t> prompt, AnswerBuilder* answer,
                        }));
   progress.Start("prompt", prompt_tokens);
   while (generator_.Step()) {
-    if (interrupt_pending != 0) generator_.Cancel(id);
+    if (interrupt_pending != 0 || std::ferror(stdout) != 0) generator_.Cancel(id);
     const auto state = engine_.PromptProgressOf(id);
     if (state && state->num_computed < state->num_tokens) {
       progress.Update(static_cast<uint64_t>(state->num_computed));

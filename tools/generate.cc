@@ -86,12 +86,10 @@ json::Value ToJson(const Completion& completion, const engine::SamplingParams& s
   return object;
 }
 
-void Print(const Completion& completion, const engine::SamplingParams& sampling, bool jsonl) {
-  if (jsonl) {
-    fmt::print("{}\n", json::Dump(ToJson(completion, sampling)));
-  } else {
-    fmt::print("Prompt: {}\nCompletion: {}\n\n", completion.prompt, completion.text);
-  }
+Status Print(const Completion& completion, const engine::SamplingParams& sampling, bool jsonl) {
+  if (jsonl) return WriteStandardOutput(json::Dump(ToJson(completion, sampling)) + "\n");
+  return WriteStandardOutput(
+      fmt::format("Prompt: {}\nCompletion: {}\n\n", completion.prompt, completion.text));
 }
 
 Status StartAll(const Arguments& arguments, const engine::SamplingParams& sampling,
@@ -141,13 +139,13 @@ Status RunAll(const Arguments& arguments, const engine::SamplingParams& sampling
     progress.Update(stats.num_rows);
     if (!arguments.jsonl) continue;
     for (; printed < completions.size() && completions[printed].last; ++printed) {
-      Print(completions[printed], sampling, true);
+      DSV4_TRY(Print(completions[printed], sampling, true));
     }
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) return Failed("standard output cannot be written");
   }
   progress.Finish();
   for (; printed < completions.size(); ++printed) {
-    Print(completions[printed], sampling, arguments.jsonl);
+    DSV4_TRY(Print(completions[printed], sampling, arguments.jsonl));
   }
   if (interrupted) return Failed("interrupted");
   return {};

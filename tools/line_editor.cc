@@ -74,6 +74,8 @@ LineEditor::~LineEditor() {
 
 LineEditor::Outcome LineEditor::Read(std::string* line) {
   el_resize(editor_);
+  // Before the prompt shows: what is typed from then on is edited here, not by the terminal.
+  el_set(editor_, EL_PREP_TERM, 1);
   int count = 0;
   errno = 0;
   const char* text = el_gets(editor_, &count);

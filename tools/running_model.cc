@@ -17,6 +17,7 @@
 #include "platform/memory_info.h"
 #include "tools/kernel_choice.h"
 #include "tools/model_path.h"
+#include "tools/standard_io.h"
 
 namespace dsv4::tools {
 namespace {
@@ -52,7 +53,9 @@ bool Speaks(const ModelFlags& flags) { return !flags.quiet && ::isatty(STDERR_FI
 void PrintNotice(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
-  if (std::getline(file, line) && !line.empty()) fmt::print(stderr, "dsv4: {}\n", line);
+  if (std::getline(file, line) && !line.empty()) {
+    WriteStandardError(fmt::format("dsv4: {}\n", line));
+  }
 }
 
 }  // namespace
@@ -134,11 +137,11 @@ Result<RunningModel> StartModel(const ModelFlags& flags, const ModelFolder& fold
   wish.budget_bytes = memory.available_bytes / 2;
   DSV4_ASSIGN(const engine::MemoryPlan plan, engine::PlanMemory(folder.config, wish));
   if (Speaks(flags)) {
-    fmt::print(stderr,
-               "dsv4: loading {}: context {} tokens, {} at once, KV cache up to {} MiB of {} MiB "
-               "available, {} threads\n",
-               folder.path.string(), plan.context, plan.num_slots, plan.bytes >> 20,
-               memory.available_bytes >> 20, threads);
+    WriteStandardError(fmt::format(
+        "dsv4: loading {}: context {} tokens, {} at once, KV cache up to {} MiB of {} MiB "
+        "available, {} threads\n",
+        folder.path.string(), plan.context, plan.num_slots, plan.bytes >> 20,
+        memory.available_bytes >> 20, threads));
   }
   RunningModel running;
   running.ops = MakeCpuOps(*kernels, threads);

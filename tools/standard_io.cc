@@ -19,4 +19,6 @@ Status WriteStandardOutput(std::string_view bytes) {
   return Failed("standard output cannot be written");
 }
 
+void WriteStandardError(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
 }  // namespace dsv4::tools

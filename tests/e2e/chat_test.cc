@@ -111,7 +111,7 @@ TEST_F(ChatPipeTest, CtrlCEndsTheAnswerAndSaysSo) {
   if (child == 0) {
     ::dup2(input[0], STDIN_FILENO);
     ::dup2(output[1], STDOUT_FILENO);
-    ::close(STDERR_FILENO);
+    ::close(STDERR_FILENO);  // what nobody can hear does no harm
     ::close(input[1]);
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
