@@ -20,5 +20,6 @@ if [[ ! -f $demo/config.json || ! -f $demo/tokenizer.json ]]; then
 fi
 
 if [[ $# -gt 0 ]]; then exec "$dsv4" "$@"; fi
+# Random weights seldom say that they are done, hence the limit.
 echo "models/demo has the architecture but random weights: what it says is noise, exactly computed." >&2
-exec "$dsv4" chat --model "$demo"
+exec "$dsv4" chat --model "$demo" --max-new-tokens 100
