@@ -10,17 +10,26 @@ namespace {
 
 constexpr int32_t kMaxHadamard = 4096;
 
-// Squares of bf16 values are exact in fp32.
+// The sum is taken in double (squares of bf16 values are exact there), so that the factor is the same
+// whatever the order: it scales whole rows, and one last bit of it moves values over the borders of
+// the quantisation that follows. Everything after the sum is fp32, as published.
 float RowFactor(const Bf16* x, int64_t cols, float eps) {
-  constexpr int64_t kChunk = 256;
-  float values[kChunk];
-  Lanes lanes;
-  for (int64_t begin = 0; begin < cols; begin += kChunk) {
-    const int64_t n = std::min(kChunk, cols - begin);
-    DecodeBf16(x + begin, n, values);
-    lanes.Add(values, values, n);
+  constexpr int64_t kSums = 8;
+  double sums[kSums] = {};
+  int64_t k = 0;
+  for (; k + kSums <= cols; k += kSums) {
+    for (int64_t i = 0; i < kSums; ++i) {
+      const double value = ToFloat(x[k + i]);
+      sums[i] += value * value;
+    }
   }
-  return 1.0f / std::sqrt(lanes.Sum() / static_cast<float>(cols) + eps);
+  for (int64_t i = 0; k + i < cols; ++i) {
+    const double value = ToFloat(x[k + i]);
+    sums[i] += value * value;
+  }
+  const double sum = ((sums[0] + sums[4]) + (sums[2] + sums[6])) +
+                     ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+  return 1.0f / std::sqrt(static_cast<float>(sum / static_cast<double>(cols)) + eps);
 }
 
 }  // namespace
