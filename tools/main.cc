@@ -43,7 +43,7 @@ int Main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app{"dsv4: a native engine for DeepSeek-V4", "dsv4"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", VersionText());
+  app.set_version_flag("--version", VersionText);
   app.footer("Exit codes: 0 done, 1 failed, 2 usage, 3 bad input or model, 4 does not fit.");
   Selected selected;
   for (const AddCommand add : kCommands) {

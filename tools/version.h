@@ -4,7 +4,7 @@
 
 namespace dsv4::tools {
 
-// Several lines: the version, the compiler, the instruction set in use, the libraries' versions.
+// Several lines: the version, the compiler, the kernel set in use, the libraries' versions.
 std::string VersionText();
 
 }  // namespace dsv4::tools
