@@ -1,4 +1,5 @@
-// The golden vectors at the true widths of Flash and Pro, on synthetic checkpoints made on the spot.
+// The golden vectors at the true widths of Flash and Pro, on synthetic checkpoints made on the
+// spot.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,8 @@ TEST_P(GoldenRealModelTest, AgreesWithTheReference) {
 
 std::string TestName(const ::testing::TestParamInfo<std::string>& param) {
   std::string name = param.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
   return name;
 }
 

@@ -1,4 +1,6 @@
 // The tiny golden models: logits by the strict rule, every block on golden input, decode taps.
+#include "tests/golden_support/golden_model.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +13,6 @@
 
 #include "kernels/dispatch.h"
 #include "ops/cpu_ops.h"
-#include "tests/golden_support/golden_model.h"
 
 namespace dsv4::test {
 namespace {
@@ -94,7 +95,8 @@ TEST_P(GoldenModelTest, AgreesWithTheReference) {
 
 std::string TestName(const ::testing::TestParamInfo<Check>& info) {
   std::string name = info.param.variant + "_" + info.param.what;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
   return name;
 }
 

@@ -200,15 +200,16 @@ std::vector<const kernels::Kernels*> AllKernels() {
 
 std::string TestName(const ::testing::TestParamInfo<IdentityTest::ParamType>& param) {
   std::string name = std::get<0>(param.param) + "_" + std::get<1>(param.param)->name;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Tiny, IdentityTest,
-    ::testing::Combine(::testing::Values("flash-tiny", "pro-tiny", "bf16-tiny"),
-                       ::testing::ValuesIn(AllKernels())),
-    TestName);
+INSTANTIATE_TEST_SUITE_P(Tiny, IdentityTest,
+                         ::testing::Combine(::testing::Values("flash-tiny", "pro-tiny",
+                                                              "bf16-tiny"),
+                                            ::testing::ValuesIn(AllKernels())),
+                         TestName);
 
 }  // namespace
 }  // namespace dsv4

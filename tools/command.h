@@ -9,7 +9,13 @@
 namespace dsv4::tools {
 
 // Exit codes, documented in README.md.
-enum ExitCode { kExitDone = 0, kExitFailed = 1, kExitUsage = 2, kExitBadInput = 3, kExitDoesNotFit = 4 };
+enum ExitCode {
+  kExitDone = 0,
+  kExitFailed = 1,
+  kExitUsage = 2,
+  kExitBadInput = 3,
+  kExitDoesNotFit = 4
+};
 
 // Set by the subcommand that was chosen; main runs it after parsing.
 using Selected = std::function<Status()>;

@@ -10,17 +10,8 @@ namespace dsv4::tools {
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    AddConvert,
-    AddSynth,
-    AddEncode,
-    AddParse,
-    AddTokenize,
-    AddDetokenize,
-    AddInspect,
-    AddOps,
-    AddTrace,
-    AddGenerate,
-    AddChat,
+    AddConvert, AddSynth, AddEncode, AddParse,    AddTokenize, AddDetokenize,
+    AddInspect, AddOps,   AddTrace,  AddGenerate, AddChat,
     nullptr,  // ends the table
 };
 

@@ -94,13 +94,17 @@ void AddTrace(CLI::App& app, Selected* selected) {
   command->add_flag("--list-taps", options->list_taps, "List the inner values of this model");
   command->footer(
       "A case is one of\n"
-      "  {\"id\",\"tokens\":[…],\"prefill\":n?,\"chunks\":[…]?,\"logits\":\"all\"|\"last\"|[positions],"
+      "  "
+      "{\"id\",\"tokens\":[…],\"prefill\":n?,\"chunks\":[…]?,\"logits\":\"all\"|\"last\"|["
+      "positions],"
       "\"mtp\":bool?,\"taps\":[\"L3.H\",…]?}\n"
       "  {\"id\",\"batch\":[[…],[…]],\"prefill\":n?,\"logits\":…}\n"
-      "  {\"id\",\"tokens\":[…],\"block\":3 (or \"mtp\" or \"head\"),\"h\":\"FILE.safetensors#TENSOR\","
+      "  {\"id\",\"tokens\":[…],\"block\":3 (or \"mtp\" or "
+      "\"head\"),\"h\":\"FILE.safetensors#TENSOR\","
       "\"taps\":[…]}\n"
       "Example:\n"
-      "  echo '{\"id\":\"a\",\"tokens\":[1,2,3],\"logits\":\"last\",\"taps\":[\"L0.H\"]}' > cases.jsonl\n"
+      "  echo '{\"id\":\"a\",\"tokens\":[1,2,3],\"logits\":\"last\",\"taps\":[\"L0.H\"]}' > "
+      "cases.jsonl\n"
       "  dsv4 trace --model models/demo --cases cases.jsonl --out trace.safetensors");
   command->callback([=] { *selected = [=] { return Trace(*options); }; });
 }

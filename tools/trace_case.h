@@ -28,8 +28,8 @@ struct TraceCase {
   // One sequence, or several run side by side (`batch`).
   std::vector<std::vector<int32_t>> sequences;
   bool batch = false;
-  std::optional<int64_t> prefill;   // tokens in the first forward; all where absent
-  std::vector<int64_t> chunks;      // instead: the first forwards' lengths
+  std::optional<int64_t> prefill;  // tokens in the first forward; all where absent
+  std::vector<int64_t> chunks;     // instead: the first forwards' lengths
   LogitSelection logits;
   bool mtp = false;
   std::vector<std::string> taps;

@@ -51,8 +51,7 @@ Result<std::vector<int64_t>> ReadInts(const json::Value& value, std::string_view
 
 Result<std::vector<int32_t>> ReadTokens(const json::Value& value, std::string_view field,
                                         const model::ModelConfig& config) {
-  DSV4_ASSIGN(const std::vector<int64_t> numbers,
-              ReadInts(value, field, 0, config.vocab_size - 1));
+  DSV4_ASSIGN(const std::vector<int64_t> numbers, ReadInts(value, field, 0, config.vocab_size - 1));
   if (numbers.empty()) return BadInput("{}: expected at least one token, found none", field);
   if (static_cast<int64_t>(numbers.size()) > config.max_positions) {
     return DoesNotFit("{}: {} tokens, the model's context holds {}", field, numbers.size(),
@@ -73,8 +72,9 @@ Result<LogitSelection> ReadLogits(const json::Value& value) {
     return selection;
   }
   if (!value.is_array()) {
-    return BadInput("logits: expected \"all\", \"last\", \"none\" or an array of positions, found {}",
-                    json::Dump(value));
+    return BadInput(
+        "logits: expected \"all\", \"last\", \"none\" or an array of positions, found {}",
+        json::Dump(value));
   }
   selection.kind = LogitSelection::Kind::kPositions;
   DSV4_ASSIGN(selection.positions, ReadInts(value, "logits", 0, INT64_MAX));
@@ -88,7 +88,8 @@ Status ReadTaps(const json::Value& value, const model::Model& model, TraceCase* 
   }
   const std::vector<std::string> known = model.TapNames();
   for (const json::Value& name : value.items()) {
-    if (!name.is_string() || std::find(known.begin(), known.end(), name.as_string()) == known.end()) {
+    if (!name.is_string() ||
+        std::find(known.begin(), known.end(), name.as_string()) == known.end()) {
       return BadInput("taps: {} is no tap of this model (--list-taps lists them)",
                       json::Dump(name));
     }
@@ -103,7 +104,8 @@ Status ReadBlock(const json::Value& block, const json::Value* h, const model::Mo
   if (block.is_string() && block.as_string() == "head") {
     trace->kind = TraceCase::Kind::kHead;
   } else if (block.is_string() && block.as_string() == "mtp") {
-    if (config.num_mtp_layers == 0) return BadInput("block: \"mtp\", but the model has no MTP block");
+    if (config.num_mtp_layers == 0)
+      return BadInput("block: \"mtp\", but the model has no MTP block");
     trace->block = config.num_layers;
   } else if (block.is_number()) {
     DSV4_ASSIGN(const int64_t index, ReadInt(block, "block", 0, config.num_blocks() - 1));
@@ -127,8 +129,7 @@ Status ReadBlock(const json::Value& block, const json::Value* h, const model::Mo
   return {};
 }
 
-Status ReadSequences(const json::Value& line, const model::ModelConfig& config,
-                     TraceCase* trace) {
+Status ReadSequences(const json::Value& line, const model::ModelConfig& config, TraceCase* trace) {
   const json::Value* tokens = line.Find("tokens");
   const json::Value* batch = line.Find("batch");
   if ((tokens == nullptr) == (batch == nullptr)) {
@@ -208,7 +209,8 @@ Result<TraceCase> ParseTraceCase(const json::Value& line, const model::Model& mo
   DSV4_TRY(ReadSchedule(line, &trace));
   if (trace.kind != TraceCase::Kind::kSequences &&
       (trace.batch || trace.prefill || !trace.chunks.empty() || trace.mtp)) {
-    return BadInput("block: runs alone over all tokens; batch, prefill, chunks and mtp do not apply");
+    return BadInput(
+        "block: runs alone over all tokens; batch, prefill, chunks and mtp do not apply");
   }
   if (const json::Value* logits = line.Find("logits"); logits != nullptr) {
     DSV4_ASSIGN(trace.logits, ReadLogits(*logits));

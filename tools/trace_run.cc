@@ -16,8 +16,8 @@ using model::KvCache;
 using model::KvLayout;
 using model::SequenceRun;
 
-// Joins what a tap gives in each forward along the rows. Pieces may have different numbers of columns
-// (index scores grow with the sequence): narrower ones are filled up with "not allowed".
+// Joins what a tap gives in each forward along the rows. Pieces may have different numbers of
+// columns (index scores grow with the sequence): narrower ones are filled up with "not allowed".
 class TapCollector : public model::TapSink {
  public:
   explicit TapCollector(const std::vector<std::string>& names) : names_(names) {}
@@ -72,7 +72,8 @@ class TapCollector : public model::TapSink {
     if (taken.dtype == DType::kI32) std::memcpy(fill.data(), &none, element);
     for (const Piece& piece : taken.pieces) {
       const size_t width = static_cast<size_t>(piece.shape.back()) * element;
-      const size_t lines = width == 0 ? static_cast<size_t>(piece.shape[0]) : piece.data.size() / width;
+      const size_t lines =
+          width == 0 ? static_cast<size_t>(piece.shape[0]) : piece.data.size() / width;
       for (size_t i = 0; i < lines; ++i) {
         joined.data.insert(joined.data.end(), piece.data.begin() + static_cast<int64_t>(i * width),
                            piece.data.begin() + static_cast<int64_t>((i + 1) * width));
@@ -170,7 +171,8 @@ class SequenceRunner {
     return std::min(wanted, Left(s));
   }
 
-  // One forward of `rows[s]` rows of each sequence; more forwards where the model's batch is smaller.
+  // One forward of `rows[s]` rows of each sequence; more forwards where the model's batch is
+  // smaller.
   void RunRows(std::vector<int64_t> rows) {
     while (true) {
       int64_t budget = model_.max_rows();
@@ -208,8 +210,8 @@ class SequenceRunner {
     std::vector<float> logits(logit_rows.size() * static_cast<size_t>(vocab));
     std::vector<Bf16> hidden;
     if (trace_.mtp) {
-      hidden.resize(static_cast<size_t>(total * model_.config().hc_mult *
-                                        model_.config().hidden_size));
+      hidden.resize(
+          static_cast<size_t>(total * model_.config().hc_mult * model_.config().hidden_size));
     }
     model_.Forward({tokens, runs, logit_rows}, cache_,
                    {logits.data(), trace_.mtp ? hidden.data() : nullptr, &taps_});
@@ -244,8 +246,7 @@ class SequenceRunner {
       h += rows[s] * row_elements;
     }
     if (runs.empty()) return;
-    std::vector<float> logits(logit_rows.size() *
-                              static_cast<size_t>(model_.config().vocab_size));
+    std::vector<float> logits(logit_rows.size() * static_cast<size_t>(model_.config().vocab_size));
     model_.ForwardMtp(0, {tokens, runs, logit_rows}, known.data(), cache_,
                       {logits.data(), nullptr, &taps_});
     Distribute(logits, owner, &mtp_logits_);
@@ -280,8 +281,8 @@ Result<std::vector<Bf16>> LoadHidden(const model::ModelConfig& config, const Tra
   const bool shape_ok = tensor->shape.size() == 3 && tensor->shape[1] == config.hc_mult &&
                         tensor->shape[2] == config.hidden_size && tensor->shape[0] > 0;
   if (tensor->dtype != DType::kBF16 || !shape_ok) {
-    return BadInput("h: {}: expected BF16 [rows, {}, {}], found {}", trace.h_tensor,
-                    config.hc_mult, config.hidden_size, tensor->TypeText());
+    return BadInput("h: {}: expected BF16 [rows, {}, {}], found {}", trace.h_tensor, config.hc_mult,
+                    config.hidden_size, tensor->TypeText());
   }
   std::vector<Bf16> hidden(tensor->data.size() / sizeof(Bf16));
   std::memcpy(hidden.data(), tensor->data.data(), tensor->data.size());
@@ -298,8 +299,8 @@ std::vector<float> SelectRows(const std::vector<float>& logits, const LogitSelec
   return picked;
 }
 
-// One block alone over all rows, from empty state. For an MTP block the tokens are the next ones, one
-// for each row of H, or the sequence itself, one more than the rows.
+// One block alone over all rows, from empty state. For an MTP block the tokens are the next ones,
+// one for each row of H, or the sequence itself, one more than the rows.
 Result<std::vector<NamedTensor>> RunBlockCase(model::Model& model, const TraceCase& trace) {
   const model::ModelConfig& config = model.config();
   const int64_t row_elements = int64_t{config.hc_mult} * config.hidden_size;

@@ -13,9 +13,9 @@ namespace dsv4 {
 
 }  // namespace dsv4
 
-#define DSV4_CHECK(condition, ...)                                                       \
-  do {                                                                                   \
-    if (!(condition)) [[unlikely]] {                                                     \
+#define DSV4_CHECK(condition, ...)                                                        \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]] {                                                      \
       ::dsv4::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
-    }                                                                                    \
+    }                                                                                     \
   } while (false)

@@ -62,17 +62,17 @@ inline std::unexpected<Error> Within(std::string_view context, Error error) {
 #define DSV4_CONCAT(a, b) DSV4_CONCAT_INNER(a, b)
 
 // Returns the error of a Status or Result expression to the caller.
-#define DSV4_TRY(expression)                                                 \
-  do {                                                                       \
-    if (auto dsv4_status = (expression); !dsv4_status) {                     \
-      return std::unexpected(std::move(dsv4_status).error());                \
-    }                                                                        \
+#define DSV4_TRY(expression)                                  \
+  do {                                                        \
+    if (auto dsv4_status = (expression); !dsv4_status) {      \
+      return std::unexpected(std::move(dsv4_status).error()); \
+    }                                                         \
   } while (false)
 
 // DSV4_ASSIGN(auto x, F()): x is the value of F(), or its error is returned to the caller.
 #define DSV4_ASSIGN(target, expression) \
   DSV4_ASSIGN_INNER(DSV4_CONCAT(dsv4_result_, __LINE__), target, expression)
-#define DSV4_ASSIGN_INNER(result, target, expression)          \
-  auto result = (expression);                                  \
+#define DSV4_ASSIGN_INNER(result, target, expression)             \
+  auto result = (expression);                                     \
   if (!result) return std::unexpected(std::move(result).error()); \
   target = std::move(result).value()

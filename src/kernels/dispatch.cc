@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/cpu.h"
 #include "kernels/ref/ref.h"
 #include "platform/cpu_features.h"
 
@@ -20,6 +21,7 @@ struct Set {
 std::span<const Set> Sets() {
   static const Set sets[] = {
       {ref::Table(), [](const CpuFeatures&) { return true; }},
+      {cpu::Avx2Table(), [](const CpuFeatures& f) { return f.avx2 && f.fma && f.f16c; }},
   };
   return sets;
 }

@@ -50,9 +50,9 @@ void Attend(const Step& step, const AttentionWeights& weights, int32_t block,
   const size_t num_runs = step.batch.runs.size();
   KvSource* sources = step.workspace.Take<KvSource>(static_cast<int64_t>(num_runs));
   QueryRow* rows = step.workspace.Take<QueryRow>(step.num_rows());
-  const std::span<const std::byte* const*> pages =
-      weights.ratio > 0 ? PagePointers(step, place.entries_offset)
-                        : std::span<const std::byte* const*>();
+  const std::span<const std::byte* const*> pages = weights.ratio > 0
+                                                       ? PagePointers(step, place.entries_offset)
+                                                       : std::span<const std::byte* const*>();
   for (size_t r = 0; r < num_runs; ++r) {
     const SequenceRun& run = step.batch.runs[r];
     KvSource& source = sources[r];

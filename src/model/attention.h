@@ -1,4 +1,5 @@
-// Shared-KV attention over the sliding window and the compressed entries (spec: model, section 4).
+// Shared-KV attention over the sliding window and the compressed entries (docs/numerics.md,
+// attention).
 #pragma once
 
 #include "model/step.h"
@@ -6,8 +7,8 @@
 
 namespace dsv4::model {
 
-// y [T, hidden] = attention of block `block` on the normed x [T, hidden]; appends the block's entries
-// and advances its window.
+// y [T, hidden] = attention of block `block` on the normed x [T, hidden]; appends the block's
+// entries and advances its window.
 void Attention(const Step& step, const AttentionWeights& weights, int32_t block, const Bf16* x,
                Bf16* y);
 

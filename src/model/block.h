@@ -1,4 +1,4 @@
-// One transformer block on the hyper-connection state (spec: model, section 3).
+// One transformer block on the hyper-connection state (docs/numerics.md, one block).
 #pragma once
 
 #include "model/step.h"

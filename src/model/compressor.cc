@@ -16,9 +16,8 @@ struct RawRows {
 
 const float* RowAt(const RawRows& rows, const KvLayout::Carry& carry, const SequenceRun& run,
                    int64_t run_begin, int64_t position) {
-  return position >= run.start
-             ? rows.fresh + (run_begin + position - run.start) * carry.row_width
-             : rows.carried + position % carry.num_rows * carry.row_width;
+  return position >= run.start ? rows.fresh + (run_begin + position - run.start) * carry.row_width
+                               : rows.carried + position % carry.num_rows * carry.row_width;
 }
 
 // The raw rows that entry `entry` pools: with overlap the previous block's first half of channels,
@@ -103,7 +102,8 @@ NewEntries Compress(const Step& step, const CompressorWeights& weights,
     PoolRow* rows = workspace.Take<PoolRow>(entries.count);
     for (size_t r = 0; r < num_runs; ++r) {
       for (int64_t e = run_begin[r]; e < entries.run_end(r); ++e) {
-        rows[e] = RowsOfEntry(step, weights, carry, r, first_entry[r] + e - run_begin[r], kv, score);
+        rows[e] =
+            RowsOfEntry(step, weights, carry, r, first_entry[r] + e - run_begin[r], kv, score);
       }
     }
     step.ops.Pool({rows, static_cast<size_t>(entries.count)}, weights.width, entries.values);

@@ -1,4 +1,4 @@
-// Compressed entries: learned pooling of every `ratio` tokens (spec: model, section 4, Compressor).
+// Compressed entries: learned pooling of every `ratio` tokens (docs/numerics.md, compressor).
 #pragma once
 
 #include "model/step.h"

@@ -78,8 +78,8 @@ struct ModelConfig {
   int64_t hc_mix_rows() const { return int64_t{2 + hc_mult} * hc_mult; }
 };
 
-// Fields absent from the JSON take the published defaults; lengths and divisibilities are checked and
-// refused by field name with both values.
+// Fields absent from the JSON take the published defaults; lengths and divisibilities are checked
+// and refused by field name with both values.
 Result<ModelConfig> ParseConfig(const json::Value& json);
 // Reads `config.json` of a checkpoint folder.
 Result<ModelConfig> LoadConfig(const std::filesystem::path& folder);

@@ -57,9 +57,9 @@ KvCache::KvCache(KvLayout layout, int32_t num_slots, int32_t num_pages, Buffer a
 Result<KvCache> KvCache::Create(const ModelConfig& config, int32_t num_slots, int32_t num_pages) {
   DSV4_CHECK(num_slots >= 0 && num_pages >= 0, "{} slots, {} pages", num_slots, num_pages);
   KvLayout layout(config);
-  DSV4_ASSIGN(Buffer arena, Buffer::Reserve(layout.slot_bytes() * num_slots +
-                                                layout.page_bytes() * num_pages,
-                                            "KV cache"));
+  DSV4_ASSIGN(Buffer arena,
+              Buffer::Reserve(layout.slot_bytes() * num_slots + layout.page_bytes() * num_pages,
+                              "KV cache"));
   return KvCache(std::move(layout), num_slots, num_pages, std::move(arena));
 }
 

@@ -1,7 +1,9 @@
 // Where sequences keep what attention needs (design: memory). Two arenas:
-// * slots: one per live sequence, fixed size: per layer the window ring and the compressors' carried
+// * slots: one per live sequence, fixed size: per layer the window ring and the compressors'
+// carried
 //   rows. A copy of a slot's bytes is an exact snapshot of everything but the entries.
-// * pages: entries of 128 tokens for all layers: 32 of each ratio-4 layer (with their index keys), one
+// * pages: entries of 128 tokens for all layers: 32 of each ratio-4 layer (with their index keys),
+// one
 //   of each ratio-128 layer. A page whose tokens are all written never changes again.
 // Both are reserved at creation and touched on first use.
 #pragma once
@@ -34,10 +36,11 @@ class KvLayout {
   };
   struct Block {
     int32_t ratio = 0;
-    int64_t window_offset = 0;  // in the slot: [window_size] KV rows, position p at p mod window_size
-    Carry carry;                // ratio > 0
-    Carry index_carry;          // ratio 4
-    int64_t entries_offset = 0;       // in the page: [kPageTokens / ratio] KV rows
+    int64_t window_offset =
+        0;              // in the slot: [window_size] KV rows, position p at p mod window_size
+    Carry carry;        // ratio > 0
+    Carry index_carry;  // ratio 4
+    int64_t entries_offset = 0;        // in the page: [kPageTokens / ratio] KV rows
     int64_t index_entries_offset = 0;  // in the page: [kPageTokens / ratio] index rows
   };
 
@@ -71,8 +74,8 @@ class KvCache {
   const KvLayout& layout() const { return layout_; }
   int32_t num_slots() const { return num_slots_; }
   int32_t num_pages() const { return num_pages_; }
-  // The bytes of one slot or page. Contents of a slot are undefined until a run at position 0 used it;
-  // nothing needs clearing, since a run reads only what earlier runs of its sequence wrote.
+  // The bytes of one slot or page. Contents of a slot are undefined until a run at position 0 used
+  // it; nothing needs clearing, since a run reads only what earlier runs of its sequence wrote.
   std::span<std::byte> slot(int32_t index);
   std::span<std::byte> page(int32_t index);
 

@@ -13,7 +13,7 @@ struct ParameterCounts {
   int64_t total = 0;   // the main model, as published models are named by; without the MTP blocks
   int64_t active = 0;  // what one token's products read: num_activated_experts of the routed
                        // experts and not the embedding, of which it takes one row
-  int64_t mtp = 0;  // the MTP blocks
+  int64_t mtp = 0;     // the MTP blocks
 };
 ParameterCounts CountParameters(const ModelConfig& config);
 

@@ -134,7 +134,7 @@ struct Model::Impl {
     ops.LinearF32(prepared, weights.head, logits);
   }
 
-  // h = e_proj · enorm(embed[next]) + h_proj · hnorm(h) per copy (spec 6).
+  // h = e_proj · enorm(embed[next]) + h_proj · hnorm(h) per copy (docs/numerics.md, MTP).
   void EnterMtp(const Step& step, const MtpWeights& mtp, Bf16* h) {
     const Workspace::Scope scope(workspace);
     const int64_t num_rows = step.num_rows();

@@ -1,8 +1,8 @@
 // The forward pass: a batch of rows in, logits out. Written once, on the operations of ops/ops.h.
 //
 // Promise: the results of a row depend on its sequence's tokens alone. Not on the other rows of the
-// batch, on how its prompt was cut into runs, on threads, or on whether its state was restored from a
-// snapshot. Equal to the last bit.
+// batch, on how its prompt was cut into runs, on threads, or on whether its state was restored from
+// a snapshot. Equal to the last bit.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ class TapSink {
 };
 
 struct ForwardOutput {
-  float* logits = nullptr;   // [logit_rows, vocab]
-  Bf16* hidden = nullptr;    // [num_rows, hc, hidden]: the last layer's H, for MTP; may be null
-  TapSink* taps = nullptr;   // may be null
+  float* logits = nullptr;  // [logit_rows, vocab]
+  Bf16* hidden = nullptr;   // [num_rows, hc, hidden]: the last layer's H, for MTP; may be null
+  TapSink* taps = nullptr;  // may be null
 };
 
 class Model {
@@ -57,25 +57,25 @@ class Model {
   const ModelConfig& config() const;
   // Names of tensors in the checkpoint that nothing uses.
   const std::vector<std::string>& unused_tensors() const;
-  // Address space reserved for the scratch of a batch: an upper bound of what the layers take at once,
-  // counted with 8 bytes for every element that may be prepared for a product.
+  // Address space reserved for the scratch of a batch: an upper bound of what the layers take at
+  // once, counted with 8 bytes for every element that may be prepared for a product.
   static int64_t WorkspaceBytes(const ModelConfig& config, int32_t max_rows, int num_threads);
   // Scratch that Forward may touch, in bytes.
   int64_t workspace_bytes() const;
   int32_t max_rows() const;
 
-  // Runs the main model over the batch and advances the state of its slots. Not thread-safe: one caller
-  // at a time (it uses the threads of `ops` itself). Tokens must be below vocab_size and batches within
-  // max_rows.
+  // Runs the main model over the batch and advances the state of its slots. Not thread-safe: one
+  // caller at a time (it uses the threads of `ops` itself). Tokens must be below vocab_size and
+  // batches within max_rows.
   void Forward(const Batch& batch, KvCache& cache, const ForwardOutput& output);
 
-  // The MTP block `index` over rows whose H [num_rows, hc, hidden] is given; batch.tokens are the NEXT
-  // tokens: row p takes H of p and the token at p + 1, at position p.
+  // The MTP block `index` over rows whose H [num_rows, hc, hidden] is given; batch.tokens are the
+  // NEXT tokens: row p takes H of p and the token at p + 1, at position p.
   void ForwardMtp(int32_t index, const Batch& batch, const Bf16* hidden, KvCache& cache,
                   const ForwardOutput& output);
 
-  // One block alone on the given H, in place; batch.tokens route hash layers, and for an MTP block are
-  // the next tokens. For tests and tracing.
+  // One block alone on the given H, in place; batch.tokens route hash layers, and for an MTP block
+  // are the next tokens. For tests and tracing.
   void ForwardBlock(int32_t block, const Batch& batch, Bf16* hidden, KvCache& cache, TapSink* taps);
   // hc_head, norm and head on the given H: logits of every row of `hidden` [num_rows, hc, hidden].
   void ForwardHead(const Bf16* hidden, int64_t num_rows, float* logits);

@@ -1,4 +1,4 @@
-// Mixture of experts (spec: model, section 5).
+// Mixture of experts (docs/numerics.md, feed-forward).
 #pragma once
 
 #include "model/step.h"

@@ -36,16 +36,14 @@ struct Step {
   std::span<const float> compressed_frequencies;
 
   int64_t num_rows() const { return batch.num_rows(); }
-  const RopeTable& rope(int32_t ratio) const {
-    return ratio == 0 ? window_rope : compressed_rope;
-  }
-  // How a product with this weight takes its activations (spec 2, linear).
+  const RopeTable& rope(int32_t ratio) const { return ratio == 0 ? window_rope : compressed_rope; }
+  // How a product with this weight takes its activations (docs/numerics.md, products).
   ActivationSpec SpecFor(const WeightView& weight) const {
     if (weight.format == WeightFormat::kFp8 || weight.format == WeightFormat::kFp4) {
-      return {kernels::Activation::kQuantized,
-              config.power_of_two_scales ? kernels::ActScale::kPowerOfTwo
-                                         : kernels::ActScale::kExact,
-              config.weight_block_cols};
+      return {
+          kernels::Activation::kQuantized,
+          config.power_of_two_scales ? kernels::ActScale::kPowerOfTwo : kernels::ActScale::kExact,
+          config.weight_block_cols};
     }
     return {};
   }
@@ -74,8 +72,7 @@ class SublayerInput {
 
   const PreparedRows& For(const WeightView& weight) {
     const ActivationSpec spec = step_.SpecFor(weight);
-    PreparedRows& rows =
-        spec.activation == kernels::Activation::kQuantized ? quantized_ : plain_;
+    PreparedRows& rows = spec.activation == kernels::Activation::kQuantized ? quantized_ : plain_;
     if (rows.data == nullptr) {
       rows = step_.ops.Prepare(x_, num_rows_, cols_, cols_, spec, step_.workspace);
     }

@@ -29,9 +29,9 @@ struct HyperWeights {
 
 struct CompressorWeights {
   int32_t ratio = 0;
-  int32_t width = 0;          // of an entry
-  WeightView wkv;             // [w, hidden], w = 2 * width with overlap, else width
-  WeightView wgate;           // [w, hidden]
+  int32_t width = 0;           // of an entry
+  WeightView wkv;              // [w, hidden], w = 2 * width with overlap, else width
+  WeightView wgate;            // [w, hidden]
   std::span<const float> ape;  // [ratio, w]
   std::span<const Bf16> norm;  // [width]
 
@@ -72,7 +72,7 @@ struct BlockWeights {
 };
 
 struct MtpWeights {
-  WeightView e_proj, h_proj;             // [hidden, hidden]
+  WeightView e_proj, h_proj;  // [hidden, hidden]
   std::span<const Bf16> enorm, hnorm, norm;
   HyperWeights hc_head;
 };
@@ -91,10 +91,11 @@ struct ModelWeights {
   std::shared_ptr<const void> storage;
 };
 
-// Finds every tensor the configuration demands under any of its names, with the right shape and type.
-// Errors name file, tensor, expected and found; all missing tensors are named at once (the first ten,
-// then a count). Touches no weight but the small vectors it copies.
-Result<ModelWeights> BindWeights(const ModelConfig& config, std::shared_ptr<const Checkpoint> checkpoint);
+// Finds every tensor the configuration demands under any of its names, with the right shape and
+// type. Errors name file, tensor, expected and found; all missing tensors are named at once (the
+// first ten, then a count). Touches no weight but the small vectors it copies.
+Result<ModelWeights> BindWeights(const ModelConfig& config,
+                                 std::shared_ptr<const Checkpoint> checkpoint);
 // Opens the checkpoint of a folder (or one file of it) and binds it.
 Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder);
 

@@ -82,8 +82,9 @@ struct GenerationEvent {
 
 using EventSink = std::function<void(const GenerationEvent&)>;
 
-// The ids of the prompt for `messages`. With kPlain, control tokens are only those that the encoding
-// wrote; with kTokens also those spelt in what the messages hold, as the published reference does.
+// The ids of the prompt for `messages`. With kPlain, control tokens are only those that the
+// encoding wrote; with kTokens also those spelt in what the messages hold, as the published
+// reference does.
 Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, const json::Value& messages,
                                         const chat::EncodeOptions& options,
                                         AddedTokenText in_content = AddedTokenText::kPlain);

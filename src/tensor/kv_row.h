@@ -1,5 +1,5 @@
-// The stored form of window rows, compressed entries and index keys. They are kept as they are used:
-// the model quantises them in place, so the packed form loses nothing.
+// The stored form of window rows, compressed entries and index keys. They are kept as they are
+// used: the model quantises them in place, so the packed form loses nothing.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 namespace dsv4 {
 
 // One row of `width` channels whose last `rope_width` are rotary:
-//   (width - rope_width) E4M3 codes | rope_width bf16 | one E8M0 scale per 64 codes | zero fill to 8.
+//   (width - rope_width) E4M3 codes | rope_width bf16 | one E8M0 scale per 64 codes | zero fill
+//   to 8.
 // 512 channels: 448 + 128 + 7 + 1 = 584 bytes. `packed` false: width bf16 values instead.
 struct KvRowLayout {
   int32_t width = 0;

@@ -1,5 +1,5 @@
-// Scratch memory of a step: one reserved range, handed out from the front and given back by scope. It
-// never allocates during a step and touches no more memory than was ever in use at once.
+// Scratch memory of a step: one reserved range, handed out from the front and given back by scope.
+// It never allocates during a step and touches no more memory than was ever in use at once.
 #pragma once
 
 #include <cstddef>

@@ -13,11 +13,11 @@
 namespace dsv4 {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using dsv4::testing::ProgramResult;
 using dsv4::testing::RunProgram;
 using dsv4::testing::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const std::string kModel = std::string(DSV4_TEST_DATA) + "/model/flash-tiny/checkpoint";
 
@@ -92,9 +92,9 @@ TEST_F(TraceTest, WritesLogitsAndTapsOfEveryKindOfCase) {
 TEST_F(TraceTest, AGivenHiddenStateContinuesAsTheWholeModelDoes) {
   ASSERT_EQ(Trace(R"({"id":"a","tokens":[7,8,9,10,11],"taps":["L0.H","L1.H"]})").exit_code, 0);
   std::filesystem::rename(Out(), folder_ / "first.safetensors");
-  const ProgramResult result = Trace(
-      R"({"id":"b","tokens":[7,8,9,10,11],"block":1,"h":")" +
-      (folder_ / "first.safetensors").string() + R"(#a/L0.H","taps":["L1.H"]})");
+  const ProgramResult result =
+      Trace(R"({"id":"b","tokens":[7,8,9,10,11],"block":1,"h":")" +
+            (folder_ / "first.safetensors").string() + R"(#a/L0.H","taps":["L1.H"]})");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   Result<Checkpoint> first = Checkpoint::Open(folder_ / "first.safetensors");
   ASSERT_TRUE(first);
@@ -109,11 +109,13 @@ TEST_F(TraceTest, WrongCasesAreNamedByLineAndField) {
       {R"({"id":"a"})", "neither"},
       {R"({"id":"a","tokens":[1],"batch":[[1]]})", "both"},
       {R"({"id":"a","tokens":[]})", "tokens: expected at least one token"},
-      {R"({"id":"a","tokens":[1,512]})", "tokens[1]: expected a whole number from 0 to 511, found 512"},
+      {R"({"id":"a","tokens":[1,512]})",
+       "tokens[1]: expected a whole number from 0 to 511, found 512"},
       {R"({"id":"a","tokens":[1,"x"]})", "tokens[1]"},
       {R"({"id":"a","batch":[[1],[]]})", "batch[1]"},
       {R"({"id":"a","tokens":[1,2],"prefill":3})", "prefill: expected a whole number from 1 to 2"},
-      {R"({"id":"a","tokens":[1,2],"chunks":[1,2]})", "chunks: 3 tokens in all, the sequence has 2"},
+      {R"({"id":"a","tokens":[1,2],"chunks":[1,2]})",
+       "chunks: 3 tokens in all, the sequence has 2"},
       {R"({"id":"a","tokens":[1,2],"logits":"some"})", "logits: expected"},
       {R"({"id":"a","tokens":[1],"taps":["L9.H"]})", "L9.H"},
       {R"({"id":"a","tokens":[1],"mtp":1})", "mtp: expected true or false"},

@@ -168,8 +168,7 @@ Result<FloatTensor> GoldenModel::LogitRows(const json::Value& entry) {
   if (kind == "prefill_each") {
     FloatTensor rows;
     for (const int64_t length : Ints(*entry.Find("lengths"))) {
-      DSV4_ASSIGN(const auto mine,
-                  Run(SequenceCase(Tokens(length), LogitSelection::Kind::kLast)));
+      DSV4_ASSIGN(const auto mine, Run(SequenceCase(Tokens(length), LogitSelection::Kind::kLast)));
       const FloatTensor row = ToFloats(*FindTensor(mine, tensor));
       rows.values.insert(rows.values.end(), row.values.begin(), row.values.end());
       rows.shape = {rows.shape.empty() ? 1 : rows.shape[0] + 1, row.shape[1]};
@@ -198,8 +197,7 @@ Result<FloatTensor> GoldenModel::LogitRows(const json::Value& entry) {
     return rows;
   }
   const bool decode = kind == "decode" || kind == "mtp_decode";
-  const int64_t length =
-      decode ? Int(entry, "prompt") + Int(entry, "steps") : Int(entry, "length");
+  const int64_t length = decode ? Int(entry, "prompt") + Int(entry, "steps") : Int(entry, "length");
   TraceCase trace = SequenceCase(Tokens(length + (mtp ? 1 : 0)), LogitSelection::Kind::kAll);
   trace.mtp = mtp;
   if (decode) trace.prefill = Int(entry, "prompt");
@@ -227,8 +225,8 @@ void GoldenModel::CheckTap(const std::vector<NamedTensor>& mine, const std::stri
   const NamedTensor* tensor = FindTensor(mine, fmt::format("x/{}", name));
   Result<FloatTensor> want = LoadFloats(taps_, golden);
   if (tensor == nullptr || !want) {
-    verdicts->push_back(Bad(fmt::format("{}: {}", golden,
-                                        want ? "not computed" : want.error().message)));
+    verdicts->push_back(
+        Bad(fmt::format("{}: {}", golden, want ? "not computed" : want.error().message)));
     return;
   }
   FloatTensor got = ToFloats(*tensor);
@@ -287,8 +285,8 @@ void GoldenModel::CheckChoices(const std::vector<NamedTensor>& mine, const std::
         }
       }
     }
-    Verdict verdict = WithinTolerance(ordered, PickRows(*want_weights, same),
-                                      ToleranceOf(*weight_tolerance));
+    Verdict verdict =
+        WithinTolerance(ordered, PickRows(*want_weights, same), ToleranceOf(*weight_tolerance));
     verdict.text = "prefill." + block + ".router_w: " + verdict.text;
     verdicts->push_back(std::move(verdict));
   }
@@ -453,8 +451,7 @@ std::vector<Verdict> GoldenModel::CheckMtpBlock() {
     const std::vector<int64_t> picked = rows != nullptr ? Ints(*rows) : Range(0, length);
     const NamedTensor* tensor =
         FindTensor(*mine, name == "logits" ? "x/mtp_logits" : "x/M0." + name);
-    Result<FloatTensor> want =
-        LoadFloats(name == "logits" ? logits_ : taps_, "mtp_block." + name);
+    Result<FloatTensor> want = LoadFloats(name == "logits" ? logits_ : taps_, "mtp_block." + name);
     if (!want) want = LoadFloats(taps_, "mtp_block." + name);
     if (tensor == nullptr || !want) {
       verdicts.push_back(Bad("mtp_block." + name + ": not computed"));

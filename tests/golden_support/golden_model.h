@@ -1,5 +1,5 @@
-// Golden cases of whole models and single blocks (tests/golden/model, tests/golden/model-real): turned
-// into trace cases, run on a model, compared by the rules of the README there.
+// Golden cases of whole models and single blocks (tests/golden/model, tests/golden/model-real):
+// turned into trace cases, run on a model, compared by the rules of the README there.
 #pragma once
 
 #include <filesystem>

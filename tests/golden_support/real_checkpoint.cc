@@ -20,7 +20,8 @@ Status MakeCheckpoint(const json::Value& synth, const std::filesystem::path& out
   for (const auto& [key, value] : synth.Find("set")->members()) {
     settings.emplace_back(key, json::DumpCompact(value));
   }
-  DSV4_ASSIGN(const SynthModel model, SynthModel::Make(synth.Find("preset")->as_string(), settings));
+  DSV4_ASSIGN(const SynthModel model,
+              SynthModel::Make(synth.Find("preset")->as_string(), settings));
   SynthOptions options;
   options.out = out;
   options.seed = static_cast<uint64_t>(*synth.Find("seed")->to_int64());

@@ -6,8 +6,8 @@
 
 namespace dsv4::test {
 
-// Makes the checkpoint of a variant of tests/golden/model-real in `checkpoint` and checks its logits,
-// its taps and its MTP block, as GoogleTest expectations.
+// Makes the checkpoint of a variant of tests/golden/model-real in `checkpoint` and checks its
+// logits, its taps and its MTP block, as GoogleTest expectations.
 void CheckRealVariant(const std::string& variant, const std::filesystem::path& checkpoint);
 
 }  // namespace dsv4::test

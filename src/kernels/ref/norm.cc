@@ -10,9 +10,9 @@ namespace {
 
 constexpr int32_t kMaxHadamard = 4096;
 
-// The sum is taken in double (squares of bf16 values are exact there), so that the factor is the same
-// whatever the order: it scales whole rows, and one last bit of it moves values over the borders of
-// the quantisation that follows. Everything after the sum is fp32, as published.
+// The sum is taken in double (squares of bf16 values are exact there), so that the factor is the
+// same whatever the order: it scales whole rows, and one last bit of it moves values over the
+// borders of the quantisation that follows. Everything after the sum is fp32, as published.
 float RowFactor(const Bf16* x, int64_t cols, float eps) {
   constexpr int64_t kSums = 8;
   double sums[kSums] = {};
@@ -27,8 +27,8 @@ float RowFactor(const Bf16* x, int64_t cols, float eps) {
     const double value = ToFloat(x[k + i]);
     sums[i] += value * value;
   }
-  const double sum = ((sums[0] + sums[4]) + (sums[2] + sums[6])) +
-                     ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+  const double sum =
+      ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
   return 1.0f / std::sqrt(static_cast<float>(sum / static_cast<double>(cols)) + eps);
 }
 
