@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/cpu.h"
 #include "kernels/ref/ref.h"
 #include "platform/cpu_features.h"
 
@@ -21,7 +20,6 @@ struct Set {
 std::span<const Set> Sets() {
   static const Set sets[] = {
       {ref::Table(), [](const CpuFeatures&) { return true; }},
-      {cpu::Avx2Table(), [](const CpuFeatures& f) { return f.avx2 && f.fma && f.f16c; }},
   };
   return sets;
 }
