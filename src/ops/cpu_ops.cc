@@ -7,6 +7,23 @@
 #include "ops/cpu_ops_impl.h"
 
 namespace dsv4 {
+namespace {
+
+OpKind KindOf(const WeightView& weight) {
+  switch (weight.format) {
+    case WeightFormat::kFp8:
+      return OpKind::kLinearFp8;
+    case WeightFormat::kFp4:
+      return OpKind::kLinearFp4;
+    case WeightFormat::kBf16:
+      return OpKind::kLinearBf16;
+    case WeightFormat::kF32:
+      return OpKind::kLinearF32;
+  }
+  return OpKind::kLinearF32;
+}
+
+}  // namespace
 
 std::unique_ptr<Ops> MakeCpuOps(const kernels::Kernels& kernels, int num_threads) {
   return std::make_unique<CpuOps>(kernels, num_threads);
@@ -19,6 +36,7 @@ int64_t CpuOps::Grain(int64_t count, int64_t work_per_item) const {
 }
 
 void CpuOps::Embed(std::span<const int32_t> tokens, const WeightView& embed, int32_t hc, Bf16* h) {
+  const Timed timed(profile_, OpKind::kEmbed);
   DSV4_CHECK(embed.format == WeightFormat::kBf16);
   const int64_t dim = embed.cols;
   ForRows(static_cast<int64_t>(tokens.size()), dim * hc, [&](int64_t begin, int64_t end, int) {
@@ -35,6 +53,7 @@ void CpuOps::Embed(std::span<const int32_t> tokens, const WeightView& embed, int
 
 void CpuOps::RmsNorm(const Bf16* x, const Bf16* w, int64_t num_rows, int64_t cols, float eps,
                      Bf16* y) {
+  const Timed timed(profile_, OpKind::kRmsNorm);
   ForRows(num_rows, cols * 2, [&](int64_t begin, int64_t end, int) {
     kernels_.rms_norm(x + begin * cols, w, end - begin, cols, eps, y + begin * cols);
   });
@@ -42,6 +61,7 @@ void CpuOps::RmsNorm(const Bf16* x, const Bf16* w, int64_t num_rows, int64_t col
 
 PreparedRows CpuOps::Prepare(const Bf16* x, int64_t num_rows, int64_t cols, int64_t stride,
                              const ActivationSpec& spec, Workspace& workspace) {
+  const Timed timed(profile_, OpKind::kPrepare);
   PreparedRows result;
   result.row_bytes = kernels_.prepared_row_bytes(spec.activation, cols, spec.block);
   result.num_rows = num_rows;
@@ -66,8 +86,9 @@ PreparedRows CpuOps::Prepare(const Bf16* x, int64_t num_rows, int64_t cols, int6
 
 void CpuOps::Product(const PreparedRows& x, const WeightView& weight, int64_t begin, int64_t end,
                      kernels::OutputType type, void* y, int64_t stride) {
-  DSV4_CHECK(x.cols == weight.cols, "activations of {} columns, weight of {}", x.cols,
-             weight.cols);
+  const Timed timed(profile_, KindOf(weight), weight.bytes_of_rows(end - begin),
+                    2 * x.num_rows * x.cols * (end - begin));
+  DSV4_CHECK(x.cols == weight.cols, "activations of {} columns, weight of {}", x.cols, weight.cols);
   DSV4_CHECK(begin >= 0 && end <= weight.rows, "rows {}..{} of {}", begin, end, weight.rows);
   const int64_t element_bytes = type == kernels::OutputType::kBf16 ? 2 : 4;
   ForRows(end - begin, x.cols * x.num_rows, [&](int64_t first, int64_t last, int) {
@@ -103,6 +124,7 @@ float* CpuOps::HyperMixes(const Bf16* h, int64_t num_rows, const WeightView& fn,
   const Workspace::Scope scope(workspace);
   const PreparedRows rows = Prepare(h, num_rows, fn.cols, fn.cols, ActivationSpec{}, workspace);
   LinearF32(rows, fn, mixes);
+  const Timed timed(profile_, OpKind::kHyperPre);
   ForRows(num_rows, fn.cols, [&](int64_t begin, int64_t end, int) {
     kernels_.rms_factor(h + begin * fn.cols, end - begin, fn.cols, eps, factor + begin);
     for (int64_t t = begin; t < end; ++t) {
@@ -118,6 +140,7 @@ void CpuOps::HyperPre(const HyperPreArgs& args, Workspace& workspace) {
   const Workspace::Scope scope(workspace);
   const float* mixes = HyperMixes(args.h, args.num_rows, args.fn, args.norm_eps, workspace);
   float* pre = workspace.Take<float>(args.num_rows * hc);
+  const Timed timed(profile_, OpKind::kHyperPre);
   ForRows(args.num_rows, hc * args.dim, [&](int64_t begin, int64_t end, int) {
     kernels::HcSplitArgs split;
     split.mixes = mixes + begin * args.fn.rows;
@@ -138,6 +161,7 @@ void CpuOps::HyperPre(const HyperPreArgs& args, Workspace& workspace) {
 
 void CpuOps::HyperPost(const Bf16* x, const float* post, const float* comb, int64_t num_rows,
                        int32_t hc, int64_t dim, Bf16* h) {
+  const Timed timed(profile_, OpKind::kHyperPost);
   ForRows(num_rows, hc * hc * dim, [&](int64_t begin, int64_t end, int) {
     kernels_.hc_post(x + begin * dim, post + begin * hc, comb + begin * hc * hc, end - begin, hc,
                      dim, h + begin * hc * dim);
@@ -150,6 +174,7 @@ void CpuOps::HyperHead(const HyperHeadArgs& args, Workspace& workspace) {
   const Workspace::Scope scope(workspace);
   const float* mixes = HyperMixes(args.h, args.num_rows, args.fn, args.norm_eps, workspace);
   float* pre = workspace.Take<float>(args.num_rows * hc);
+  const Timed timed(profile_, OpKind::kHyperHead);
   ForRows(args.num_rows, hc * args.dim, [&](int64_t begin, int64_t end, int) {
     kernels_.hc_head_pre(mixes + begin * hc, end - begin, args.hc, args.scale, args.base,
                          args.hc_eps, pre + begin * hc);
@@ -160,6 +185,7 @@ void CpuOps::HyperHead(const HyperHeadArgs& args, Workspace& workspace) {
 
 void CpuOps::Rope(Bf16* x, int64_t num_rows, int32_t num_heads, int32_t width,
                   const RopeTable& table, bool inverse) {
+  const Timed timed(profile_, OpKind::kRope);
   DSV4_CHECK(table.width <= width, "rotary width {} of {}", table.width, width);
   const int64_t row = int64_t{num_heads} * width;
   ForRows(num_rows, int64_t{num_heads} * table.width * 4, [&](int64_t begin, int64_t end, int) {
@@ -178,12 +204,14 @@ void CpuOps::Rope(Bf16* x, int64_t num_rows, int32_t num_heads, int32_t width,
 }
 
 void CpuOps::Hadamard(Bf16* x, int64_t num_rows, int32_t n) {
+  const Timed timed(profile_, OpKind::kHadamard);
   ForRows(num_rows, int64_t{n} * 8, [&](int64_t begin, int64_t end, int) {
     kernels_.hadamard(x + begin * n, end - begin, n);
   });
 }
 
 void CpuOps::PackKvRows(const Bf16* x, int64_t num_rows, KvRowLayout layout, std::byte* packed) {
+  const Timed timed(profile_, OpKind::kPackRows);
   ForRows(num_rows, int64_t{layout.width} * 4, [&](int64_t begin, int64_t end, int) {
     kernels_.pack_kv_rows(x + begin * layout.width, end - begin, layout,
                           packed + begin * layout.row_bytes());
@@ -196,6 +224,7 @@ void CpuOps::UnpackKvRows(const std::byte* packed, int64_t num_rows, KvRowLayout
 
 void CpuOps::PackIndexRows(const Bf16* x, int64_t num_rows, IndexRowLayout layout,
                            std::byte* packed) {
+  const Timed timed(profile_, OpKind::kPackRows);
   ForRows(num_rows, int64_t{layout.width} * 4, [&](int64_t begin, int64_t end, int) {
     kernels_.pack_index_rows(x + begin * layout.width, end - begin, layout,
                              packed + begin * layout.row_bytes());
@@ -209,6 +238,7 @@ void CpuOps::UnpackIndexRows(const std::byte* packed, int64_t num_rows, IndexRow
 
 void CpuOps::AddPeriodic(float* y, int64_t cols, std::span<const int64_t> positions,
                          const float* table, int64_t period) {
+  const Timed timed(profile_, OpKind::kElementwise);
   ForRows(static_cast<int64_t>(positions.size()), cols, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       const float* row = table + positions[static_cast<size_t>(t)] % period * cols;
@@ -218,12 +248,14 @@ void CpuOps::AddPeriodic(float* y, int64_t cols, std::span<const int64_t> positi
 }
 
 void CpuOps::Round(const float* x, int64_t n, Bf16* y) {
+  const Timed timed(profile_, OpKind::kElementwise);
   ForRows(n, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) y[i] = ToBf16(x[i]);
   });
 }
 
 void CpuOps::AddToCopies(const Bf16* x, int64_t num_rows, int32_t hc, int64_t dim, Bf16* h) {
+  const Timed timed(profile_, OpKind::kElementwise);
   ForRows(num_rows * hc, dim, [&](int64_t begin, int64_t end, int) {
     for (int64_t copy = begin; copy < end; ++copy) {
       const Bf16* row = x + copy / hc * dim;

@@ -31,10 +31,14 @@ void CpuOps::Attention(const AttentionArgs& args, Workspace& workspace) {
   const int64_t num_rows = static_cast<int64_t>(args.rows.size());
   if (num_rows == 0) return;
   int64_t most = 0;
+  int64_t attended = 0;
   for (const QueryRow& row : args.rows) {
     const KvSource& source = args.sources[static_cast<size_t>(row.source)];
     most = std::max(most, source.window + row.num_entries);
+    attended += std::min<int64_t>(source.window, row.position + 1) + row.num_entries;
   }
+  const Timed timed(profile_, OpKind::kAttention, attended * args.layout.row_bytes(),
+                    4 * attended * args.num_heads * args.layout.width);
   // A few rows are split by heads, so that every thread has work; heads do not see each other.
   const int32_t wanted = static_cast<int32_t>((2 * num_threads() + num_rows - 1) / num_rows);
   const int32_t groups = std::clamp(num_threads() == 1 ? 1 : wanted, 1, args.num_heads);
@@ -52,8 +56,7 @@ void CpuOps::Attention(const AttentionArgs& args, Workspace& workspace) {
       call.num_heads = std::min(group_heads, args.num_heads - head);
       if (call.num_heads <= 0) continue;
       const std::byte** rows = pointers + most * thread;
-      call.num_rows =
-          Select(args.sources[static_cast<size_t>(row.source)], row, args.layout, rows);
+      call.num_rows = Select(args.sources[static_cast<size_t>(row.source)], row, args.layout, rows);
       call.rows = rows;
       call.layout = args.layout;
       call.output = args.q + (task / groups * args.num_heads + head) * args.layout.width;
@@ -72,8 +75,14 @@ void CpuOps::IndexSelect(const IndexSelectArgs& args, Workspace& workspace) {
   constexpr int64_t kKeysPerTask = 2048;
   const int64_t num_rows = static_cast<int64_t>(args.rows.size());
   int64_t most = 0;
-  for (const IndexRow& row : args.rows) most = std::max(most, row.num_entries);
+  int64_t scored = 0;
+  for (const IndexRow& row : args.rows) {
+    most = std::max(most, row.num_entries);
+    if (row.num_entries > args.top_k) scored += row.num_entries;
+  }
   if (most == 0) return;
+  const Timed timed(profile_, OpKind::kIndexSelect, scored * args.layout.row_bytes(),
+                    2 * scored * args.num_heads * args.layout.width);
   const int64_t row_q_bytes = args.num_heads * args.layout.row_bytes();
   const int64_t rows_at_once = std::clamp<int64_t>(kScoreFloats / most, 1, num_rows);
   const int64_t tasks_per_row = (most + kKeysPerTask - 1) / kKeysPerTask;
@@ -122,6 +131,7 @@ void CpuOps::IndexSelect(const IndexSelectArgs& args, Workspace& workspace) {
 
 void CpuOps::Pool(std::span<const PoolRow> rows, int32_t width, Bf16* entries) {
   if (rows.empty()) return;
+  const Timed timed(profile_, OpKind::kPool);
   const int64_t work = int64_t{rows[0].num_rows} * width * 8;
   ForRows(static_cast<int64_t>(rows.size()), work, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {

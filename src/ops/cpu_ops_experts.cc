@@ -7,16 +7,7 @@
 namespace dsv4 {
 namespace {
 
-// Rows of the batch grouped by the expert they chose: pair i of [0, num_pairs) is a (row, slot).
-struct Groups {
-  int64_t num_pairs = 0;
-  int64_t* begin = nullptr;  // [num_experts + 1]: pairs of expert e are begin[e]..begin[e + 1]
-  int64_t* row = nullptr;    // [num_pairs]
-  int64_t* slot = nullptr;   // [num_pairs]
-  int64_t* place = nullptr;  // [T, num_chosen]: the pair of a (row, slot)
-  int32_t* active = nullptr;  // experts with rows, ascending
-  int64_t num_active = 0;
-};
+using Groups = ExpertGroups;
 
 Groups GroupByExpert(const int32_t* chosen, int64_t num_rows, int64_t num_chosen,
                      int64_t num_experts, Workspace& workspace) {
@@ -49,98 +40,122 @@ Groups GroupByExpert(const int32_t* chosen, int64_t num_rows, int64_t num_chosen
   return groups;
 }
 
-kernels::ProductArgs ProductOf(const PreparedRows& x, int64_t first_row, int64_t num_rows,
-                               const WeightView& weight, int64_t begin, int64_t end) {
+kernels::ProductArgs ProductOf(const PreparedRows& pairs, const ExpertSlice& slice,
+                               const WeightView& weight) {
   kernels::ProductArgs args;
-  args.prepared = x.data + first_row * x.row_bytes;
-  args.num_rows = num_rows;
-  args.activation = x.spec.activation;
-  args.scale = x.spec.scale;
-  args.block = x.spec.block;
+  args.prepared = pairs.data + slice.pair * pairs.row_bytes;
+  args.num_rows = slice.num_pairs;
+  args.activation = pairs.spec.activation;
+  args.scale = pairs.spec.scale;
+  args.block = pairs.spec.block;
   args.weight = &weight;
-  args.begin = begin;
-  args.end = end;
+  args.begin = slice.begin;
+  args.end = slice.end;
   args.output_stride = weight.rows;
   return args;
 }
 
 }  // namespace
 
-void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
+template <class Body>
+void CpuOps::ForExpertSlices(const ExpertGroups& groups, int64_t num_weight_rows, int64_t products,
+                             Body&& body) {
   // Weight rows of one task: small enough to share out a single expert, large enough to pay.
   constexpr int64_t kSlice = 64;
+  const int64_t slices = (num_weight_rows + kSlice - 1) / kSlice;
+  pool_.For(groups.num_active * slices * products, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t task = begin; task < end; ++task) {
+      ExpertSlice slice;
+      slice.expert = groups.active[task / (slices * products)];
+      slice.product = task % products;
+      slice.begin = task / products % slices * kSlice;
+      slice.end = std::min(slice.begin + kSlice, num_weight_rows);
+      slice.pair = groups.begin[slice.expert];
+      slice.num_pairs = groups.begin[slice.expert + 1] - slice.pair;
+      body(slice);
+    }
+  });
+}
+
+void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
   const Workspace::Scope scope(workspace);
-  const int64_t num_rows = args.x.num_rows;
   const int64_t num_experts = static_cast<int64_t>(args.experts.size());
   const int64_t dim = args.experts[0].w2.rows;
   const int64_t inner = args.experts[0].w1.rows;
   DSV4_CHECK(args.experts[0].w1.cols == args.x.cols, "{} columns, expert of {}", args.x.cols,
              args.experts[0].w1.cols);
   const Groups groups =
-      GroupByExpert(args.chosen, num_rows, args.num_chosen, num_experts, workspace);
+      GroupByExpert(args.chosen, args.x.num_rows, args.num_chosen, num_experts, workspace);
   const int64_t num_pairs = groups.num_pairs;
-
-  // Prepared rows in pair order.
-  PreparedRows gathered = args.x;
-  std::byte* gathered_data = workspace.TakeBytes(num_pairs * args.x.row_bytes);
-  gathered.data = gathered_data;
-  gathered.num_rows = num_pairs;
   float* weights = workspace.Take<float>(num_pairs);
-  ForRows(num_pairs, args.x.row_bytes, [&](int64_t begin, int64_t end, int) {
+  const PreparedRows gathered = GatherPairs(args, groups, weights, workspace);
+
+  Bf16* gate = workspace.Take<Bf16>(num_pairs * inner);
+  Bf16* up = workspace.Take<Bf16>(num_pairs * inner);
+  {
+    const WeightView& w1 = args.experts[0].w1;
+    const Timed timed(profile_, OpKind::kExpertsProducts,
+                      2 * groups.num_active * w1.bytes_of_rows(inner), 4 * num_pairs * inner * dim);
+    ForExpertSlices(groups, inner, 2, [&](const ExpertSlice& slice) {
+      const ExpertView& view = args.experts[static_cast<size_t>(slice.expert)];
+      const bool is_up = slice.product == 1;
+      kernels::ProductArgs call = ProductOf(gathered, slice, is_up ? view.w3 : view.w1);
+      call.output = (is_up ? up : gate) + slice.pair * inner + slice.begin;
+      kernels_.product(call);
+    });
+  }
+  {
+    const Timed timed(profile_, OpKind::kExpertsRest);
+    ForRows(num_pairs, inner * 16, [&](int64_t begin, int64_t end, int) {
+      kernels_.swiglu({gate + begin * inner, up + begin * inner, end - begin, inner,
+                       args.swiglu_limit, weights + begin, gate + begin * inner});
+    });
+  }
+  const PreparedRows hidden = Prepare(gate, num_pairs, inner, inner, args.hidden_spec, workspace);
+  Bf16* outputs = workspace.Take<Bf16>(num_pairs * dim);
+  {
+    const WeightView& w2 = args.experts[0].w2;
+    const Timed timed(profile_, OpKind::kExpertsProducts, groups.num_active * w2.bytes_of_rows(dim),
+                      2 * num_pairs * inner * dim);
+    ForExpertSlices(groups, dim, 1, [&](const ExpertSlice& slice) {
+      kernels::ProductArgs call =
+          ProductOf(hidden, slice, args.experts[static_cast<size_t>(slice.expert)].w2);
+      call.output = outputs + slice.pair * dim + slice.begin;
+      kernels_.product(call);
+    });
+  }
+  SumPairs(args, groups, outputs, dim);
+}
+
+PreparedRows CpuOps::GatherPairs(const ExpertsArgs& args, const ExpertGroups& groups,
+                                 float* weights, Workspace& workspace) {
+  const Timed timed(profile_, OpKind::kExpertsRest);
+  PreparedRows gathered = args.x;
+  std::byte* data = workspace.TakeBytes(groups.num_pairs * args.x.row_bytes);
+  gathered.data = data;
+  gathered.num_rows = groups.num_pairs;
+  ForRows(groups.num_pairs, args.x.row_bytes, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      std::memcpy(gathered_data + i * args.x.row_bytes,
-                  args.x.data + groups.row[i] * args.x.row_bytes,
+      std::memcpy(data + i * args.x.row_bytes, args.x.data + groups.row[i] * args.x.row_bytes,
                   static_cast<size_t>(args.x.row_bytes));
       weights[i] = args.weights != nullptr
                        ? args.weights[groups.row[i] * args.num_chosen + groups.slot[i]]
                        : 1.0f;
     }
   });
+  return gathered;
+}
 
-  Bf16* gate = workspace.Take<Bf16>(num_pairs * inner);
-  Bf16* up = workspace.Take<Bf16>(num_pairs * inner);
-  const int64_t inner_slices = (inner + kSlice - 1) / kSlice;
-  pool_.For(groups.num_active * inner_slices * 2, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int32_t expert = groups.active[task / (inner_slices * 2)];
-      const bool is_up = task % 2 == 1;
-      const int64_t first = task / 2 % inner_slices * kSlice;
-      const int64_t pair = groups.begin[expert];
-      const ExpertView& view = args.experts[static_cast<size_t>(expert)];
-      kernels::ProductArgs call =
-          ProductOf(gathered, pair, groups.begin[expert + 1] - pair, is_up ? view.w3 : view.w1,
-                    first, std::min(first + kSlice, inner));
-      call.output = (is_up ? up : gate) + pair * inner + first;
-      kernels_.product(call);
-    }
-  });
-  ForRows(num_pairs, inner * 16, [&](int64_t begin, int64_t end, int) {
-    kernels_.swiglu({gate + begin * inner, up + begin * inner, end - begin, inner,
-                     args.swiglu_limit, weights + begin, gate + begin * inner});
-  });
-
-  const PreparedRows hidden = Prepare(gate, num_pairs, inner, inner, args.hidden_spec, workspace);
-  Bf16* outputs = workspace.Take<Bf16>(num_pairs * dim);
-  const int64_t dim_slices = (dim + kSlice - 1) / kSlice;
-  pool_.For(groups.num_active * dim_slices, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int32_t expert = groups.active[task / dim_slices];
-      const int64_t first = task % dim_slices * kSlice;
-      const int64_t pair = groups.begin[expert];
-      kernels::ProductArgs call = ProductOf(
-          hidden, pair, groups.begin[expert + 1] - pair,
-          args.experts[static_cast<size_t>(expert)].w2, first, std::min(first + kSlice, dim));
-      call.output = outputs + pair * dim + first;
-      kernels_.product(call);
-    }
-  });
-  ForRows(num_rows, dim * args.num_chosen, [&](int64_t begin, int64_t end, int) {
+void CpuOps::SumPairs(const ExpertsArgs& args, const ExpertGroups& groups, const Bf16* outputs,
+                      int64_t dim) {
+  const Timed timed(profile_, OpKind::kExpertsRest);
+  ForRows(args.x.num_rows, dim * args.num_chosen, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       // Pairs are ordered by expert: visiting a row's pairs in ascending order sums its experts in
       // ascending order, whatever the router's order was.
       int64_t last = -1;
       for (int32_t k = 0; k < args.num_chosen; ++k) {
-        int64_t next = num_pairs;
+        int64_t next = groups.num_pairs;
         for (int32_t slot = 0; slot < args.num_chosen; ++slot) {
           const int64_t pair = groups.place[t * args.num_chosen + slot];
           if (pair > last && pair < next) next = pair;
@@ -153,6 +168,7 @@ void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
 }
 
 void CpuOps::Route(const RouteRowsArgs& args, Workspace& workspace) {
+  const Timed timed(profile_, OpKind::kRoute);
   const Workspace::Scope scope(workspace);
   float* scores = workspace.Take<float>(args.num_rows * args.num_experts);
   ForRows(args.num_rows, int64_t{args.num_experts} * 32, [&](int64_t begin, int64_t end, int) {

@@ -2,10 +2,33 @@
 // cpu_ops_attention.cc and cpu_ops_experts.cc.
 #pragma once
 
+#include <chrono>
+
 #include "ops/ops.h"
 #include "platform/thread_pool.h"
 
 namespace dsv4 {
+
+// Rows of the batch grouped by the expert they chose: a pair is a (row, slot).
+struct ExpertGroups {
+  int64_t num_pairs = 0;
+  int64_t* begin = nullptr;   // [num_experts + 1]: pairs of expert e are begin[e]..begin[e + 1]
+  int64_t* row = nullptr;     // [num_pairs]
+  int64_t* slot = nullptr;    // [num_pairs]
+  int64_t* place = nullptr;   // [T, num_chosen]: the pair of a (row, slot)
+  int32_t* active = nullptr;  // experts with rows, ascending
+  int64_t num_active = 0;
+};
+
+// One task of the experts' products: weight rows [begin, end) of an expert for all of its pairs.
+struct ExpertSlice {
+  int32_t expert = 0;
+  int64_t product = 0;  // which of the products that run side by side
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t pair = 0;  // the expert's first pair
+  int64_t num_pairs = 0;
+};
 
 class CpuOps : public Ops {
  public:
@@ -14,6 +37,7 @@ class CpuOps : public Ops {
 
   const char* kernels_name() const override { return kernels_.name; }
   int num_threads() const override { return pool_.num_threads(); }
+  void set_profile(OpProfile* profile) override { profile_ = profile; }
 
   void Embed(std::span<const int32_t> tokens, const WeightView& embed, int32_t hc,
              Bf16* h) override;
@@ -49,6 +73,28 @@ class CpuOps : public Ops {
   void AddToCopies(const Bf16* x, int64_t num_rows, int32_t hc, int64_t dim, Bf16* h) override;
 
  private:
+  // Adds the time from here to the end of the scope to the profile, where there is one.
+  class Timed {
+   public:
+    Timed(OpProfile* profile, OpKind kind, int64_t bytes = 0, int64_t flops = 0)
+        : row_(profile == nullptr ? nullptr : &(*profile)[kind]) {
+      if (row_ == nullptr) return;
+      ++row_->calls;
+      row_->bytes += bytes;
+      row_->flops += flops;
+      start_ = std::chrono::steady_clock::now();
+    }
+    ~Timed() {
+      if (row_ != nullptr) row_->ns += (std::chrono::steady_clock::now() - start_).count();
+    }
+    Timed(const Timed&) = delete;
+    Timed& operator=(const Timed&) = delete;
+
+   private:
+    OpProfile::Row* row_;
+    std::chrono::steady_clock::time_point start_;
+  };
+
   // Items per claim so that one claim is worth about kClaimWork elementary steps and every thread
   // gets some.
   static constexpr int64_t kClaimWork = 1 << 15;
@@ -60,12 +106,23 @@ class CpuOps : public Ops {
   }
   void Product(const PreparedRows& x, const WeightView& weight, int64_t begin, int64_t end,
                kernels::OutputType type, void* y, int64_t stride);
+  // body(slice) for slices of `num_weight_rows` rows of every active expert, `products` of them
+  // side by side.
+  template <class Body>
+  void ForExpertSlices(const ExpertGroups& groups, int64_t num_weight_rows, int64_t products,
+                       Body&& body);
+  // The prepared rows in pair order, and each pair's weight.
+  PreparedRows GatherPairs(const ExpertsArgs& args, const ExpertGroups& groups, float* weights,
+                           Workspace& workspace);
+  void SumPairs(const ExpertsArgs& args, const ExpertGroups& groups, const Bf16* outputs,
+                int64_t dim);
   // mixes [num_rows, fn.rows] = (fn · flatten(h)) * rsqrt(mean(h^2) + eps).
   float* HyperMixes(const Bf16* h, int64_t num_rows, const WeightView& fn, float eps,
                     Workspace& workspace);
 
   const kernels::Kernels& kernels_;
   ThreadPool pool_;
+  OpProfile* profile_ = nullptr;
 };
 
 }  // namespace dsv4

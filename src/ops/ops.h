@@ -1,9 +1,10 @@
 // The backend interface of the forward pass: each operation over a whole batch. A backend (cpu_ops)
 // implements this and nothing else. All pointers are the backend's memory; T is the number of rows.
 //
-// Promise of every operation: a row of the result depends on that row's inputs alone, never on T, on
-// the neighbours or on the number of threads. Shapes are checked here (DSV4_CHECK); rounding points
-// are those of docs/numerics.md. Scratch comes from the Workspace handed in. One caller at a time.
+// Promise of every operation: a row of the result depends on that row's inputs alone, never on T,
+// on the neighbours or on the number of threads. Shapes are checked here (DSV4_CHECK); rounding
+// points are those of docs/numerics.md. Scratch comes from the Workspace handed in. One caller at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "numeric/bf16.h"
+#include "ops/op_profile.h"
 #include "tensor/kv_row.h"
 #include "tensor/view.h"
 #include "tensor/workspace.h"
@@ -70,7 +72,8 @@ struct RopeTable {
 };
 
 // Where the KV rows of one sequence lie during a step. Row of position p: fresh[p - start] where
-// p >= start, else ring[p % window]. Entry i: pages[i / entries_per_page], place i % entries_per_page.
+// p >= start, else ring[p % window]. Entry i: pages[i / entries_per_page], place i %
+// entries_per_page.
 struct KvSource {
   const std::byte* ring = nullptr;   // [window] packed rows
   const std::byte* fresh = nullptr;  // packed rows of this step
@@ -143,13 +146,13 @@ struct ExpertView {
 };
 
 struct ExpertsArgs {
-  PreparedRows x;                    // [T, dim], for w1 and w3
+  PreparedRows x;                       // [T, dim], for w1 and w3
   std::span<const ExpertView> experts;  // [num_experts]
-  const int32_t* chosen = nullptr;   // [T, num_chosen], indices into experts
-  const float* weights = nullptr;    // [T, num_chosen], or null for 1
+  const int32_t* chosen = nullptr;      // [T, num_chosen], indices into experts
+  const float* weights = nullptr;       // [T, num_chosen], or null for 1
   int32_t num_chosen = 0;
-  ActivationSpec hidden_spec;        // of the second product's activations
-  float swiglu_limit = 0.0f;         // 0: no clamp
+  ActivationSpec hidden_spec;  // of the second product's activations
+  float swiglu_limit = 0.0f;   // 0: no clamp
   // out[t] += the bf16 outputs of its experts by ascending expert, in fp32. [T, dim]
   float* out = nullptr;
 };
@@ -159,6 +162,8 @@ class Ops {
   virtual ~Ops() = default;
   virtual const char* kernels_name() const = 0;
   virtual int num_threads() const = 0;
+  // Adds the time of every following operation to *profile; null (as at first) for none.
+  virtual void set_profile(OpProfile* profile) = 0;
 
   // h [T, hc, dim] = embed[token] repeated hc times. `embed` bf16 [vocab, dim].
   virtual void Embed(std::span<const int32_t> tokens, const WeightView& embed, int32_t hc,

@@ -44,6 +44,13 @@ struct WeightView {
     }
     return 0;
   }
+  // What reading `count` rows takes, their share of the scales included.
+  int64_t bytes_of_rows(int64_t count) const {
+    const int64_t scale_bytes = scale_format == ScaleFormat::kNone   ? 0
+                                : scale_format == ScaleFormat::kE8m0 ? 1
+                                                                     : 4;
+    return count * row_bytes() + count * scale_cols() * scale_bytes / block_rows;
+  }
 };
 
 }  // namespace dsv4
