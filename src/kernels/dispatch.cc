@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/cpu.h"
 #include "kernels/ref/ref.h"
 #include "platform/cpu_features.h"
 
@@ -20,6 +21,16 @@ struct Set {
 std::span<const Set> Sets() {
   static const Set sets[] = {
       {ref::Table(), [](const CpuFeatures&) { return true; }},
+      {cpu::Avx2Table(), [](const CpuFeatures& f) { return f.avx2 && f.fma && f.f16c; }},
+      {cpu::Avx512Table(),
+       [](const CpuFeatures& f) {
+         return f.avx2 && f.fma && f.f16c && f.avx512f && f.avx512bw && f.avx512dq && f.avx512vl;
+       }},
+      {cpu::Avx512Bf16Table(),
+       [](const CpuFeatures& f) {
+         return f.avx2 && f.fma && f.f16c && f.avx512f && f.avx512bw && f.avx512dq && f.avx512vl &&
+                f.avx512_vbmi && f.avx512_bf16;
+       }},
   };
   return sets;
 }

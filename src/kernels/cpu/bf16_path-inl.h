@@ -1,0 +1,272 @@
+// The bf16 path of products (product-inl.h): x and weights as bf16, multiplied in pairs that are
+// added in fp32 (VDPBF16PS). For weights whose scales are powers of two, or that have none.
+// Include it inside the target region of isa_avx512_bf16.cc, after product-inl.h.
+//
+// A group is 64 elements in two vectors. Quantised activations and their weights stand as
+// 0,2..62 | 1,3..63, in which codes unpack best; plain ones and their weights in natural order, that
+// of bf16 weights.
+#pragma once
+
+namespace dsv4::kernels::cpu {
+namespace {
+
+using Words = __m512i;  // 32 bf16
+
+struct Two {
+  Words v[2];
+};
+
+constexpr int64_t kWordGroup = 64;
+static_assert(kWordGroup == kGroup);
+
+// The bf16 values of the E4M3 codes 0..127, the upper and the lower bytes apart.
+struct E4m3Bytes {
+  uint8_t upper[128];
+  uint8_t lower[128];
+};
+constexpr E4m3Bytes kE4m3Bytes = [] {
+  E4m3Bytes bytes{};
+  for (unsigned code = 0; code < 128; ++code) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, DecodeE4m3(static_cast<uint8_t>(code)));
+    bytes.upper[code] = static_cast<uint8_t>(bits >> 24);
+    bytes.lower[code] = static_cast<uint8_t>(bits >> 16);
+  }
+  return bytes;
+}();
+
+// E4M3 codes by table: exact, NaN included.
+class Fp8Table {
+ public:
+  DSV4_INLINE Fp8Table() {
+    for (int i = 0; i < 2; ++i) {
+      upper_[i] = _mm512_loadu_si512(kE4m3Bytes.upper + i * 64);
+      lower_[i] = _mm512_loadu_si512(kE4m3Bytes.lower + i * 64);
+    }
+  }
+
+  template <bool kNatural>
+  DSV4_INLINE Two Decode(const std::byte* p) const {
+    const Words codes = _mm512_loadu_si512(p);
+    const Words lower = _mm512_permutex2var_epi8(lower_[0], codes, lower_[1]);
+    // upper | (codes & 0x80)
+    const Words upper =
+        _mm512_ternarylogic_epi32(_mm512_permutex2var_epi8(upper_[0], codes, upper_[1]), codes,
+                                  _mm512_set1_epi8(-128), 0xF8);
+    if constexpr (!kNatural) {
+      return {{_mm512_mask_blend_epi8(0xAAAAAAAAAAAAAAAA, lower, _mm512_slli_epi16(upper, 8)),
+               _mm512_mask_blend_epi8(0xAAAAAAAAAAAAAAAA, _mm512_srli_epi16(lower, 8), upper)}};
+    }
+    // Elements 0..7, 16..23, … and 8..15, 24..31, …
+    const Words a = _mm512_unpacklo_epi8(lower, upper);
+    const Words b = _mm512_unpackhi_epi8(lower, upper);
+    const Words first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const Words second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    return {{_mm512_permutex2var_epi64(a, first, b), _mm512_permutex2var_epi64(a, second, b)}};
+  }
+
+ private:
+  Words upper_[2];
+  Words lower_[2];
+};
+
+// E2M1 codes, 0,2.. | 1,3... A lookup reads the low five bits of a word, so the table stands twice.
+class Fp4Table {
+ public:
+  DSV4_INLINE Fp4Table() {
+    const __m256i half = _mm256_setr_epi16(
+        0, 0x3F00, 0x3F80, 0x3FC0, 0x4000, 0x4040, 0x4080, 0x40C0, -0x8000, -0x4100, -0x4080,
+        -0x4040, -0x4000, -0x3FC0, -0x3F80, -0x3F40);
+    table_ = _mm512_broadcast_i64x4(half);
+  }
+
+  template <bool kNatural>
+  DSV4_INLINE Two Decode(const std::byte* p) const {
+    const Words codes =
+        _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    const Words even = _mm512_permutexvar_epi16(codes, table_);
+    const Words odd = _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4), table_);
+    if constexpr (!kNatural) return {{even, odd}};
+    const Words a = _mm512_unpacklo_epi16(even, odd);
+    const Words b = _mm512_unpackhi_epi16(even, odd);
+    const Words first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const Words second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    return {{_mm512_permutex2var_epi64(a, first, b), _mm512_permutex2var_epi64(a, second, b)}};
+  }
+
+ private:
+  Words table_;
+};
+
+struct Bf16Table {
+  template <bool kNatural>
+  DSV4_INLINE Two Decode(const std::byte* p) const {
+    return {{_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64)}};
+  }
+};
+
+template <WeightFormat kFormat>
+struct TableOf {
+  using Type = Bf16Table;
+};
+template <>
+struct TableOf<WeightFormat::kFp8> {
+  using Type = Fp8Table;
+};
+template <>
+struct TableOf<WeightFormat::kFp4> {
+  using Type = Fp4Table;
+};
+
+template <class Table, WeightFormat kFormat, bool kNatural>
+DSV4_INLINE Two DecodeWords(const Table& table, const std::byte* p, int64_t n) {
+  if (n >= kGroup) return table.template Decode<kNatural>(p);
+  alignas(64) std::byte group[WeightBytes<kFormat>(kGroup)] = {};
+  std::memcpy(group, p, static_cast<size_t>(WeightBytes<kFormat>(n)));
+  return table.template Decode<kNatural>(group);
+}
+
+// What is added to the bits of a bf16 value other than zero to multiply it by 2^(code - 127).
+DSV4_INLINE int ExponentStep(std::byte code) { return (static_cast<int>(code) - 127) * 128; }
+
+// x * 2^s for words of which none but zeros may leave the range of normal numbers.
+DSV4_INLINE Words AddExponent(Words x, Words step) {
+  const __mmask32 not_zero = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7FFF));
+  return _mm512_mask_add_epi16(x, not_zero, x, step);
+}
+
+// E8M0 scales of one weight row as exponent steps, over groups.
+class ExponentRow {
+ public:
+  DSV4_INLINE ExponentRow(const WeightView& w, int64_t row)
+      : scales_(w.scale + row / w.block_rows * w.scale_cols()),
+        cols_(w.cols),
+        shift_(__builtin_ctz(static_cast<unsigned>(w.block_cols))),
+        split_(w.block_cols < kGroup) {}
+
+  template <bool kNatural>
+  DSV4_INLINE Two Apply(int64_t k, Two x) const {
+    const Words first = _mm512_set1_epi16(static_cast<int16_t>(ExponentStep(scales_[k >> shift_])));
+    if (!split_) return {{AddExponent(x.v[0], first), AddExponent(x.v[1], first)}};
+    const int64_t next = Smaller(k + kGroup / 2, cols_ - 1) >> shift_;
+    const int16_t step = static_cast<int16_t>(ExponentStep(scales_[next]));
+    if constexpr (kNatural) {
+      return {{AddExponent(x.v[0], first), AddExponent(x.v[1], _mm512_set1_epi16(step))}};
+    }
+    const Words both = _mm512_mask_set1_epi16(first, 0xFFFF0000, step);
+    return {{AddExponent(x.v[0], both), AddExponent(x.v[1], both)}};
+  }
+
+ private:
+  const std::byte* scales_;
+  int64_t cols_;
+  int shift_;
+  bool split_;
+};
+
+// Of n codes from p on: a NaN would not outlast AddExponent.
+template <WeightFormat kFormat>
+DSV4_INLINE Vec::Watch WatchNan(const std::byte* p, int64_t n, Vec::Watch watch) {
+  if constexpr (kFormat != WeightFormat::kFp8) return watch;
+  const __mmask64 mask = n >= kGroup ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
+  const Words codes = _mm512_maskz_loadu_epi8(mask, p);
+  return _mm512_max_epu8(watch, _mm512_or_si512(codes, _mm512_set1_epi8(-128)));
+}
+
+// Whether x * 2^(code - 127) is exact in every word: zero, or normal before and after.
+DSV4_INLINE bool StaysNormal(Words x, int exponent) {
+  const Words field = _mm512_and_si512(_mm512_srli_epi16(x, 7), _mm512_set1_epi16(0xFF));
+  const int low = exponent < 0 ? 1 - exponent : 1;
+  const int high = exponent > 0 ? 254 - exponent : 254;
+  const __mmask32 out =
+      _mm512_cmplt_epi16_mask(field, _mm512_set1_epi16(static_cast<int16_t>(low))) |
+      _mm512_cmpgt_epi16_mask(field, _mm512_set1_epi16(static_cast<int16_t>(high)));
+  return (out & _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7FFF))) == 0;
+}
+
+template <WeightFormat kFormat, ScaleFormat kScale, bool kNatural>
+struct Bf16Path {
+  static constexpr bool kIsScaled = kScale == ScaleFormat::kE8m0;
+  static constexpr int64_t kElementBytes = 2;
+  static constexpr bool kFolds = kFormat == WeightFormat::kFp8 && kIsScaled;
+  using Register = Words;
+  using Table = typename TableOf<kFormat>::Type;
+
+  static DSV4_INLINE Register Load(const void* p) { return _mm512_loadu_si512(p); }
+  static DSV4_INLINE Vec::F Dot(Register a, Register b, Vec::F acc) {
+    return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+  }
+
+  static bool Fold(const WeightView& w, int64_t weight_row, const std::byte* x, int64_t begin,
+                   int64_t end, std::byte* folded) {
+    if (w.block_cols < kGroup) return false;
+    const ExponentRow scales(w, weight_row);
+    const std::byte* const codes = w.scale + weight_row / w.block_rows * w.scale_cols();
+    bool exact = true;
+    for (int64_t k = begin; k < end; k += kGroup, x += kGroup * 2, folded += kGroup * 2) {
+      const Two two = {{Load(x), Load(x + 64)}};
+      const int exponent = static_cast<int>(codes[k / w.block_cols]) - 127;
+      exact &= StaysNormal(two.v[0], exponent) && StaysNormal(two.v[1], exponent);
+      const Two product = scales.template Apply<kNatural>(k, two);
+      _mm512_storeu_si512(folded, product.v[0]);
+      _mm512_storeu_si512(folded + 64, product.v[1]);
+    }
+    return exact;
+  }
+
+  template <bool kFolded>
+  static void AddFourRows(const WeightView& w, int64_t first, int64_t last, const std::byte* x,
+                          int64_t begin, int64_t end, float* lanes, Vec::Watch* watch) {
+    const Table table;
+    Vec::Watch seen = *watch;
+    const FourRowsOf<kFormat> rows(w, first, last);
+    const ExponentRow scales[kFour] = {ExponentRow(w, rows.row[0]), ExponentRow(w, rows.row[1]),
+                                       ExponentRow(w, rows.row[2]), ExponentRow(w, rows.row[3])};
+    Vec::F acc[kFour];
+    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * kLanes);
+    for (int64_t k = begin; k < end; k += kGroup, x += kGroup * 2) {
+      const Register x0 = Load(x);
+      const Register x1 = Load(x + 64);
+#pragma GCC unroll 4
+      for (int r = 0; r < kFour; ++r) {
+        const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
+        __builtin_prefetch(p + kPrefetchBytes);
+        Two two = DecodeWords<Table, kFormat, kNatural>(table, p, end - k);
+        if constexpr (kIsScaled && !kFolded) {
+          seen = WatchNan<kFormat>(p, end - k, seen);
+          two = scales[r].template Apply<kNatural>(k, two);
+        }
+        acc[r] = Dot(x1, two.v[1], Dot(x0, two.v[0], acc[r]));
+      }
+    }
+    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * kLanes);
+    *watch = seen;
+  }
+
+  static void DecodeRow(const WeightView& w, int64_t row, int64_t begin, int64_t end, bool,
+                        std::byte* out, Vec::Watch* watch) {
+    const Table table;
+    Vec::Watch seen = *watch;
+    const ExponentRow scales(w, row);
+    const std::byte* const data = w.data + row * WeightBytes<kFormat>(w.cols);
+    for (int64_t k = begin; k < end; k += kGroup, out += kGroup * 2) {
+      const std::byte* const p = data + WeightBytes<kFormat>(k);
+      __builtin_prefetch(p + WeightBytes<kFormat>(kPanelRowBytes / 2));
+      Two two = DecodeWords<Table, kFormat, kNatural>(table, p, end - k);
+      if constexpr (kIsScaled) {
+        seen = WatchNan<kFormat>(p, end - k, seen);
+        two = scales.template Apply<kNatural>(k, two);
+      }
+      _mm512_storeu_si512(out, two.v[0]);
+      _mm512_storeu_si512(out + 64, two.v[1]);
+    }
+    *watch = seen;
+  }
+};
+
+template <WeightFormat kFormat, ScaleFormat kScale>
+using QuantizedPath = Bf16Path<kFormat, kScale, false>;
+template <WeightFormat kFormat, ScaleFormat kScale>
+using PlainPath = Bf16Path<kFormat, kScale, true>;
+
+}  // namespace
+}  // namespace dsv4::kernels::cpu

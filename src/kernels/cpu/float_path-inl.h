@@ -1,0 +1,112 @@
+// The fp32 path of products (product-inl.h): x and weights as fp32 in group order, fused
+// multiply-adds. Include it inside a target region, after product-inl.h.
+#pragma once
+
+namespace dsv4::kernels::cpu {
+namespace {
+
+template <WeightFormat kFormat, ScaleFormat kScale>
+struct FloatPath {
+  using Scales = RowScales<kFormat, kScale>;
+  using Register = Vec::F;
+  static constexpr int64_t kElementBytes = 4;
+  // FP8 weights share scales over many rows.
+  static constexpr bool kFolds = kFormat == WeightFormat::kFp8 && kScale == ScaleFormat::kE8m0;
+  static constexpr bool kIsScaled = kScale != ScaleFormat::kNone || kUnit<kFormat> != 1.0f;
+
+  static DSV4_INLINE Register Load(const void* p) { return Vec::Load(p); }
+  static DSV4_INLINE Vec::F Dot(Register a, Register b, Vec::F acc) { return Vec::Fma(a, b, acc); }
+
+  static bool Fold(const WeightView& w, int64_t weight_row, const std::byte* x, int64_t begin,
+                   int64_t end, std::byte* folded) {
+    const Scales scales(w, weight_row);
+    bool exact = true;
+    for (int64_t k = begin; k < end; k += kGroup, x += kGroup * 4, folded += kGroup * 4) {
+      Vec::Four before;
+      for (int i = 0; i < 4; ++i) before.v[i] = Vec::Load(x + i * kLaneBytes);
+      Vec::Four four = before;
+      scales.Apply(k, &four);
+      Vec::Four back = four;
+      scales.Undo(k, &back);
+      for (int i = 0; i < 4; ++i) {
+        exact &= Vec::AllEqual(before.v[i], back.v[i]);
+        Vec::Store(four.v[i], folded + i * kLaneBytes);
+      }
+    }
+    return exact;
+  }
+
+  template <bool kFolded>
+  static void AddFourRows(const WeightView& w, int64_t first, int64_t last, const std::byte* x,
+                          int64_t begin, int64_t end, float* lanes, Vec::Watch* watch) {
+    const FourRowsOf<kFormat> rows(w, first, last);
+    const Scales scales[kFour] = {Scales(w, rows.row[0]), Scales(w, rows.row[1]),
+                                  Scales(w, rows.row[2]), Scales(w, rows.row[3])};
+    Vec::F acc[kFour];
+    Vec::Watch seen = *watch;
+    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * kLanes);
+    int64_t k = begin;
+    for (; k + kGroup <= end; k += kGroup, x += kGroup * 4) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kFour; ++r) {
+        const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
+        __builtin_prefetch(p + kPrefetchBytes);
+        acc[r] = AddGroup<kFolded>(DecodeGroup<kFormat>(p, &seen), scales[r], k, x, acc[r]);
+      }
+    }
+    if (k < end) {
+      for (int r = 0; r < kFour; ++r) {
+        const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
+        acc[r] = AddGroup<kFolded>(DecodePart<kFormat>(p, end - k, &seen), scales[r], k, x, acc[r]);
+      }
+    }
+    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * kLanes);
+    *watch = seen;
+  }
+
+  static void DecodeRow(const WeightView& w, int64_t row, int64_t begin, int64_t end, bool rounds,
+                        std::byte* out, Vec::Watch* watch) {
+    const Scales scales(w, row);
+    const std::byte* const data = w.data + row * WeightBytes<kFormat>(w.cols);
+    Vec::Watch seen = *watch;
+    for (int64_t k = begin; k < end; k += kGroup, out += kGroup * 4) {
+      const std::byte* const p = data + WeightBytes<kFormat>(k);
+      __builtin_prefetch(p + WeightBytes<kFormat>(kPanelRowBytes / 4));
+      Vec::Four four = k + kGroup <= end ? DecodeGroup<kFormat>(p, &seen)
+                                         : DecodePart<kFormat>(p, end - k, &seen);
+      if constexpr (kIsScaled) scales.Apply(k, &four);
+      for (int i = 0; i < 4; ++i) {
+        Vec::Store(rounds ? Vec::RoundMantissa<16>(four.v[i]) : four.v[i], out + i * kLaneBytes);
+      }
+    }
+    *watch = seen;
+  }
+
+ private:
+  template <bool kFolded>
+  static DSV4_INLINE Vec::F AddGroup(Vec::Four w, const Scales& scales, int64_t k,
+                                     const std::byte* x, Vec::F acc) {
+    if constexpr (kIsScaled && !kFolded) scales.Apply(k, &w);
+    for (int i = 0; i < 4; ++i) acc = Vec::Fma(Vec::Load(x + i * kLaneBytes), w.v[i], acc);
+    return acc;
+  }
+};
+
+// fp32 rows in group order against any weight. True where a NaN code was seen.
+bool RunFloatPath(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows) {
+  switch (args.weight->format) {
+    case WeightFormat::kFp8:
+      return RunScaled<FloatPath, WeightFormat::kFp8>(args, x, first_row, num_rows);
+    case WeightFormat::kFp4:
+      return RunScaled<FloatPath, WeightFormat::kFp4>(args, x, first_row, num_rows);
+    case WeightFormat::kBf16:
+      return RunPath<FloatPath<WeightFormat::kBf16, ScaleFormat::kNone>>(args, x, first_row,
+                                                                         num_rows);
+    case WeightFormat::kF32:
+      break;
+  }
+  return RunPath<FloatPath<WeightFormat::kF32, ScaleFormat::kNone>>(args, x, first_row, num_rows);
+}
+
+}  // namespace
+}  // namespace dsv4::kernels::cpu
