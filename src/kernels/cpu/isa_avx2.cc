@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/careful.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/row_sets.h"
 #include "kernels/ref/ref.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp8_e4m3.h"
@@ -45,6 +46,7 @@ const Kernels& Avx2Table() {
     own.name = "avx2";
 #if defined(__x86_64__)
     UseProducts(&own);
+    UseAvx2Rows(&own);
 #endif
     return own;
   }();

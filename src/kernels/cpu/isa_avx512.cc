@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/careful.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/row_sets.h"
 #include "kernels/ref/ref.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp8_e4m3.h"
@@ -50,6 +51,7 @@ const Kernels& Avx512Table() {
     own.name = "avx512";
 #if defined(__x86_64__)
     UseProducts(&own);
+    UseAvx512Rows(&own);
 #endif
     return own;
   }();

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/careful.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/row_sets.h"
 #include "kernels/ref/ref.h"
 #include "numeric/e8m0.h"
 #include "numeric/fp8_e4m3.h"
@@ -51,6 +52,7 @@ const Kernels& Avx512Bf16Table() {
     own.name = "avx512_bf16";
 #if defined(__x86_64__)
     UseProducts(&own);
+    UseAvx512Rows(&own);
 #endif
     return own;
   }();
