@@ -128,7 +128,7 @@ void Softmax(const AttentionScratch& s, int64_t head, int64_t n, float scale) {
   }
   const float correction = RowVec::MaxLane(Exp(RowVec::Sub(RowVec::Set(s.max[head]), max)));
   s.correction[head] = correction;
-  s.sum[head] = s.sum[head] * correction + RowVec::Sum(sum);
+  s.sum[head] = s.sum[head] * correction + RowVec::LaneSum(sum);
   s.max[head] = RowVec::MaxLane(max);
 }
 

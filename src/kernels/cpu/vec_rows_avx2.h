@@ -86,6 +86,12 @@ struct RowVec : Vec {
     return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ));
   }
 
+  // Lanes 4 apart, then 2, then 1.
+  static DSV4_INLINE float LaneSum(F x) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
   // Sums of four vectors, lanes neighbouring first.
   static DSV4_INLINE void StoreSums(F a, F b, F c, F d, float* p) {
     const F four = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));

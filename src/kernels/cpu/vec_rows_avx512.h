@@ -70,10 +70,17 @@ struct RowVec : Vec {
   // One bit per lane: a > b; NaN counts as not greater.
   static DSV4_INLINE int Greater(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 
-  // Sums of four vectors: lanes 8 apart, then neighbouring ones.
   static DSV4_INLINE __m256 Halved(F x) {
     return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
   }
+  // Lanes 8 apart, then 4, 2, 1.
+  static DSV4_INLINE float LaneSum(F x) {
+    const __m256 eight = Halved(x);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  // Sums of four vectors: lanes 8 apart, then neighbouring ones.
   static DSV4_INLINE void StoreSums(F a, F b, F c, F d, float* p) {
     const __m256 four = _mm256_hadd_ps(_mm256_hadd_ps(Halved(a), Halved(b)),
                                        _mm256_hadd_ps(Halved(c), Halved(d)));
