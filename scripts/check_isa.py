@@ -2,7 +2,7 @@
 """check_isa.py BUILD [OBJDUMP]: shared code is baseline x86-64, proved on the object files of a build folder.
 
 Instructions beyond SSE2 may stand only in the anonymous namespace of dsv4::kernels::cpu, in the objects of
-src/kernels/cpu/isa_*.cc: a function with a name that the linker sees could replace its baseline twin anywhere.
+src/kernels/cpu/: a function with a name that the linker sees could replace its baseline twin anywhere.
 Exit code 1 names every function with such an instruction.
 """
 import pathlib
@@ -52,7 +52,7 @@ def objects(build):
 def check(build, objdump):
     found, seen, private = [], 0, 0
     for path in objects(build):
-        is_isa = "/kernels/cpu/isa_" in path.as_posix()
+        is_isa = "/src/kernels/cpu/" in path.as_posix()
         text = subprocess.run([objdump, "-d", "-C", "-w", "--no-show-raw-insn", str(path)], capture_output=True,
                               text=True, check=True).stdout
         seen += 1

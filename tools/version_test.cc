@@ -15,7 +15,7 @@ TEST(VersionText, NamesCompilerKernelsAndLibraries) {
   const std::string text = VersionText();
   EXPECT_THAT(text, ContainsRegex("^dsv4 [0-9]+\\.[0-9]+"));
   EXPECT_THAT(text, ContainsRegex("compiler: (g\\+\\+|clang) [0-9]+"));
-  EXPECT_THAT(text, ContainsRegex("kernels: [a-z0-9]+ \\(runs here: .*ref"));
+  EXPECT_THAT(text, ContainsRegex("kernels: [a-z0-9_]+ \\(runs here: .*ref"));
   for (const char* library : {"fmt", "CLI11", "RapidJSON", "libedit", "xxHash", "OpenSSL"}) {
     EXPECT_THAT(text, ContainsRegex(std::string(library) + " [0-9]+\\.[0-9]+")) << library;
   }

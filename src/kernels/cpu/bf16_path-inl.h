@@ -3,8 +3,8 @@
 // Include it inside the target region of isa_avx512_bf16.cc, after product-inl.h.
 //
 // A group is 64 elements in two vectors. Quantised activations and their weights stand as
-// 0,2..62 | 1,3..63, in which codes unpack best; plain ones and their weights in natural order, that
-// of bf16 weights.
+// 0,2..62 | 1,3..63, in which codes unpack best; plain ones and their weights in natural order,
+// that of bf16 weights.
 #pragma once
 
 namespace dsv4::kernels::cpu {
@@ -49,9 +49,8 @@ class Fp8Table {
     const Words codes = _mm512_loadu_si512(p);
     const Words lower = _mm512_permutex2var_epi8(lower_[0], codes, lower_[1]);
     // upper | (codes & 0x80)
-    const Words upper =
-        _mm512_ternarylogic_epi32(_mm512_permutex2var_epi8(upper_[0], codes, upper_[1]), codes,
-                                  _mm512_set1_epi8(-128), 0xF8);
+    const Words upper = _mm512_ternarylogic_epi32(
+        _mm512_permutex2var_epi8(upper_[0], codes, upper_[1]), codes, _mm512_set1_epi8(-128), 0xF8);
     if constexpr (!kNatural) {
       return {{_mm512_mask_blend_epi8(0xAAAAAAAAAAAAAAAA, lower, _mm512_slli_epi16(upper, 8)),
                _mm512_mask_blend_epi8(0xAAAAAAAAAAAAAAAA, _mm512_srli_epi16(lower, 8), upper)}};
@@ -73,9 +72,9 @@ class Fp8Table {
 class Fp4Table {
  public:
   DSV4_INLINE Fp4Table() {
-    const __m256i half = _mm256_setr_epi16(
-        0, 0x3F00, 0x3F80, 0x3FC0, 0x4000, 0x4040, 0x4080, 0x40C0, -0x8000, -0x4100, -0x4080,
-        -0x4040, -0x4000, -0x3FC0, -0x3F80, -0x3F40);
+    const __m256i half =
+        _mm256_setr_epi16(0, 0x3F00, 0x3F80, 0x3FC0, 0x4000, 0x4040, 0x4080, 0x40C0, -0x8000,
+                          -0x4100, -0x4080, -0x4040, -0x4000, -0x3FC0, -0x3F80, -0x3F40);
     table_ = _mm512_broadcast_i64x4(half);
   }
 

@@ -29,8 +29,8 @@ struct StoreWords {
     Vec::F v[4];
     for (int i = 0; i < 4; ++i) v[i] = Vec::Mul(four.v[i], Vec::Set(factor));
     for (int i = 0; i < 2; ++i) {
-      _mm512_storeu_si512(out + k * 2 + i * 64, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(
-                                                    v[2 * i + 1], v[2 * i])));
+      _mm512_storeu_si512(out + k * 2 + i * 64,
+                          reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(v[2 * i + 1], v[2 * i])));
     }
     if (k % block == 0) {
       const float rest = fold ? 1.0f : scale;
@@ -107,12 +107,13 @@ bool ScalesFit(const WeightView& w, int64_t row) {
     least = _mm512_min_epu8(least, codes);
     most = _mm512_max_epu8(most, codes);
   }
-  const __mmask64 out = _mm512_cmplt_epu8_mask(least, _mm512_set1_epi8(127 - 110)) |
-                        _mm512_cmpgt_epu8_mask(most, _mm512_set1_epi8(static_cast<char>(127 + 110)));
+  const __mmask64 out =
+      _mm512_cmplt_epu8_mask(least, _mm512_set1_epi8(127 - 110)) |
+      _mm512_cmpgt_epu8_mask(most, _mm512_set1_epi8(static_cast<char>(127 + 110)));
   return out == 0;
 }
 
-bool RunBf16Path(const ProductArgs& args) {
+Doubts RunBf16Path(const ProductArgs& args) {
   const Rows x{args.prepared, PreparedRowBytes(args.activation, args.weight->cols, args.block)};
   const bool plain = args.activation == Activation::kPlain;
   switch (args.weight->format) {
@@ -123,8 +124,7 @@ bool RunBf16Path(const ProductArgs& args) {
       return plain ? RunScaled<PlainPath, WeightFormat::kFp4>(args, x, 0, args.num_rows)
                    : RunScaled<QuantizedPath, WeightFormat::kFp4>(args, x, 0, args.num_rows);
     default:
-      return RunPath<PlainPath<WeightFormat::kBf16, ScaleFormat::kNone>>(args, x, 0,
-                                                                         args.num_rows);
+      return RunPath<PlainPath<WeightFormat::kBf16, ScaleFormat::kNone>>(args, x, 0, args.num_rows);
   }
 }
 
@@ -142,10 +142,9 @@ void WidenRow(const ProductArgs& args, const std::byte* row, float* out) {
     float scale = 1.0f;
     if (!plain) {
       for (int i = 0; i < 4; ++i) {
-        const __m256i words = _mm256_loadu_si256(
-            reinterpret_cast<const __m256i*>(row + k * 2 + i * kLanes * 2));
-        four.v[i] =
-            _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
+        const __m256i words =
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + k * 2 + i * kLanes * 2));
+        four.v[i] = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
       }
       std::memcpy(&scale, row + ScaleOffset(cols) + k / args.block * 4, sizeof(scale));
     }
@@ -158,20 +157,22 @@ void WidenRow(const ProductArgs& args, const std::byte* row, float* out) {
 constexpr int64_t kWideBytes = int64_t{256} << 10;
 
 // In fp32, some rows at a time; they must fit into kWideBytes.
-bool RunWidened(const ProductArgs& args, int64_t row_bytes) {
+Doubts RunWidened(const ProductArgs& args, int64_t row_bytes) {
   alignas(64) float wide[kWideBytes / 4];
   const int64_t width = RoundUp(args.weight->cols, kGroup);
   const int64_t batch = kWideBytes / 4 / width;
-  bool saw_nan = false;
+  Doubts doubts;
   for (int64_t row = 0; row < args.num_rows; row += batch) {
     const int64_t count = Smaller(batch, args.num_rows - row);
     for (int64_t r = 0; r < count; ++r) {
       WidenRow(args, args.prepared + (row + r) * row_bytes, wide + r * width);
     }
     const Rows x{reinterpret_cast<const std::byte*>(wide), width * 4};
-    saw_nan |= RunFloatPath(args, x, row, count);
+    const Doubts more = RunFloatPath(args, x, row, count);
+    doubts.nan_code |= more.nan_code;
+    doubts.not_finite |= more.not_finite;
   }
-  return saw_nan;
+  return doubts;
 }
 
 void Product(const ProductArgs& args) {
@@ -182,8 +183,8 @@ void Product(const ProductArgs& args) {
     for (int64_t n = args.begin; n < args.end; ++n) CarefulRow(args, n, row_bytes, PreparedElement);
     return;
   }
-  const bool saw_nan = bf16 ? RunBf16Path(args) : RunWidened(args, row_bytes);
-  MendRows(args, saw_nan, row_bytes, PreparedElement);
+  const Doubts doubts = bf16 ? RunBf16Path(args) : RunWidened(args, row_bytes);
+  MendRows(args, doubts, row_bytes, PreparedElement);
   if (!bf16 || w.scale_format == ScaleFormat::kNone) return;
   bool fits = true;
   for (int64_t n = args.begin; n < args.end; ++n) {

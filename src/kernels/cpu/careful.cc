@@ -57,6 +57,16 @@ bool HasHugeScale(const WeightView& w, int64_t row) {
   return false;
 }
 
+// Row r of the output at weight row n of the slice.
+void StoreOutput(const ProductArgs& args, int64_t r, int64_t n, float value) {
+  const int64_t at = r * args.output_stride + n - args.begin;
+  if (args.output_type == OutputType::kBf16) {
+    static_cast<Bf16*>(args.output)[at] = ToBf16(value);
+  } else {
+    static_cast<float*>(args.output)[at] = value;
+  }
+}
+
 bool IsFinite(const ProductArgs& args, int64_t r, int64_t n) {
   const int64_t at = r * args.output_stride + n - args.begin;
   if (args.output_type == OutputType::kBf16) {
@@ -79,8 +89,7 @@ void CarefulRow(const ProductArgs& args, int64_t weight_row, int64_t row_bytes,
   const WeightView& w = *args.weight;
   const std::byte* const codes = w.data + weight_row * w.row_bytes();
   const int64_t scale_row = weight_row / w.block_rows * w.scale_cols();
-  const bool rounds =
-      args.activation == Activation::kPlain && w.scale_format != ScaleFormat::kNone;
+  const bool rounds = args.activation == Activation::kPlain && w.scale_format != ScaleFormat::kNone;
   for (int64_t r = 0; r < args.num_rows; ++r) {
     const std::byte* const prepared = args.prepared + r * row_bytes;
     double sum = 0.0;
@@ -94,17 +103,17 @@ void CarefulRow(const ProductArgs& args, int64_t weight_row, int64_t row_bytes,
   }
 }
 
-void MendRows(const ProductArgs& args, bool saw_nan, int64_t row_bytes, PreparedValue value) {
+void MendRows(const ProductArgs& args, Doubts doubts, int64_t row_bytes, PreparedValue value) {
   const WeightView& w = *args.weight;
+  if (!doubts.nan_code && !doubts.not_finite) return;
   for (int64_t n = args.begin; n < args.end; ++n) {
-    if ((saw_nan && HasNanCode(w, n)) || (!AllFinite(args, n) && HasHugeScale(w, n))) {
+    if ((doubts.nan_code && HasNanCode(w, n)) ||
+        (doubts.not_finite && !AllFinite(args, n) && HasHugeScale(w, n))) {
       CarefulRow(args, n, row_bytes, value);
     }
   }
 }
 
-float QuantizedValue(Bf16 x, float scale) {
-  return kE4m3Values[EncodeE4m3(ToFloat(x) / scale)];
-}
+float QuantizedValue(Bf16 x, float scale) { return kE4m3Values[EncodeE4m3(ToFloat(x) / scale)]; }
 
 }  // namespace dsv4::kernels::cpu

@@ -92,8 +92,8 @@ struct FloatPath {
   }
 };
 
-// fp32 rows in group order against any weight. True where a NaN code was seen.
-bool RunFloatPath(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows) {
+// fp32 rows in group order against any weight.
+Doubts RunFloatPath(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows) {
   switch (args.weight->format) {
     case WeightFormat::kFp8:
       return RunScaled<FloatPath, WeightFormat::kFp8>(args, x, first_row, num_rows);

@@ -61,8 +61,8 @@ void Product(const ProductArgs& args) {
     for (int64_t n = args.begin; n < args.end; ++n) CarefulRow(args, n, row_bytes, PreparedFloat);
     return;
   }
-  const bool saw_nan = RunFloatPath(args, x, 0, args.num_rows);
-  MendRows(args, saw_nan, row_bytes, PreparedFloat);
+  const Doubts doubts = RunFloatPath(args, x, 0, args.num_rows);
+  MendRows(args, doubts, row_bytes, PreparedFloat);
 }
 
 void UseProducts(Kernels* table) {

@@ -1,5 +1,5 @@
-// Activations for products, in group order (weights-inl.h). Include it inside a target region, after
-// weights-inl.h.
+// Activations for products, in group order (weights-inl.h). Include it inside a target region,
+// after weights-inl.h.
 #pragma once
 
 namespace dsv4::kernels::cpu {
@@ -33,8 +33,8 @@ DSV4_INLINE float BlockScaleOf(const Bf16* x, int64_t n, ActScale scale) {
   return scale == ActScale::kPowerOfTwo ? Pow2Ceil(exact) : exact;
 }
 
-// Calls emit(k, four, scale) for each group of a row: the values as they are, or E4M3 values still to
-// be multiplied by `scale`. Blocks of kGroup columns or a multiple.
+// Calls emit(k, four, scale) for each group of a row: the values as they are, or E4M3 values still
+// to be multiplied by `scale`. Blocks of kGroup columns or a multiple.
 template <class Emit>
 DSV4_INLINE void ForPreparedGroups(const PrepareArgs& args, const Bf16* x, Emit emit) {
   const bool quantized = args.activation == Activation::kQuantized;

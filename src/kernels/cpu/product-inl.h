@@ -47,6 +47,34 @@ struct FourRowsOf {
   }
 };
 
+// All ones in the lanes that are infinite or NaN.
+DSV4_INLINE __m128i NotFinite(__m128 x) {
+  const __m128i magnitude = _mm_and_si128(_mm_castps_si128(x), _mm_set1_epi32(0x7FFFFFFF));
+  return _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7F7FFFFF));
+}
+
+// The bits of ToBf16 in each lane.
+DSV4_INLINE __m128i Bf16Bits(__m128 x) {
+  const __m128i bits = _mm_castps_si128(x);
+  const __m128i upper = _mm_srli_epi32(bits, 16);
+  const __m128i odd = _mm_and_si128(upper, _mm_set1_epi32(1));
+  const __m128i sum = _mm_add_epi32(bits, _mm_add_epi32(odd, _mm_set1_epi32(0x7FFF)));
+  const __m128i quiet = _mm_or_si128(upper, _mm_set1_epi32(0x40));
+  const __m128i is_nan = _mm_castps_si128(_mm_cmpunord_ps(x, x));
+  return _mm_blendv_epi8(_mm_srli_epi32(sum, 16), quiet, is_nan);
+}
+
+// The first `count` of four outputs, from element `at` on.
+DSV4_INLINE void StoreOutputs(__m128 x, int64_t count, OutputType type, void* output, int64_t at) {
+  auto* const out = static_cast<std::byte*>(output);
+  if (type == OutputType::kF32) {
+    std::memcpy(out + at * 4, &x, static_cast<size_t>(count) * 4);
+    return;
+  }
+  const __m128i words = _mm_packus_epi32(Bf16Bits(x), _mm_setzero_si128());
+  std::memcpy(out + at * 2, &words, static_cast<size_t>(count) * 2);
+}
+
 template <class Path>
 class Walk {
  public:
@@ -70,7 +98,9 @@ class Walk {
     }
   }
 
-  bool SawNan() const { return Vec::SawNan(watch_); }
+  Doubts GetDoubts() const {
+    return {.nan_code = Vec::SawNan(watch_), .not_finite = _mm_movemask_epi8(not_finite_) != 0};
+  }
 
  private:
   static constexpr int64_t kElementBytes = Path::kElementBytes;
@@ -97,8 +127,16 @@ class Walk {
       }
       AddRows<false>(x, begin, end, k, stop, lanes);
     }
-    for (int64_t n = begin; n < end; ++n) {
-      StoreOutput(args_, first_row_, n, Vec::Sum(Vec::Load(lanes + (n - begin) * kLanes)));
+    Finish(0, begin, end, lanes);
+  }
+
+  // The outputs of an activation row at weight rows [begin, end); lanes of a multiple of four.
+  void Finish(int64_t row, int64_t begin, int64_t end, const float* lanes) {
+    const int64_t at = (first_row_ + row) * args_.output_stride - args_.begin;
+    for (int64_t n = begin; n < end; n += kFour, lanes += kFour * kLanes) {
+      const __m128 sums = Vec::SumFour(lanes);
+      not_finite_ = _mm_or_si128(not_finite_, NotFinite(sums));
+      StoreOutputs(sums, Smaller(kFour, end - n), args_.output_type, args_.output, at + n);
     }
   }
 
@@ -120,12 +158,7 @@ class Walk {
         Panel(row, rows, n, Smaller(end, n + kPanelRows), k, lanes + (n - begin) * kLanes);
       }
     }
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t n = begin; n < end; ++n) {
-        const float* const sum = lanes + (r * kBandRows + n - begin) * kLanes;
-        StoreOutput(args_, first_row_ + row + r, n, Vec::Sum(Vec::Load(sum)));
-      }
-    }
+    for (int64_t r = 0; r < rows; ++r) Finish(row + r, begin, end, lanes + r * kBandRows * kLanes);
   }
 
   // The chunk of columns from k on of weight rows [begin, end).
@@ -178,14 +211,14 @@ class Walk {
       }
     }
     for (int64_t at = 0; at < bytes; at += kLaneBytes) {
-      typename Path::Register w[kFour];
-#pragma GCC unroll 4
-      for (int i = 0; i < kFour; ++i) w[i] = Path::Load(panel + i * kPanelRowBytes + at);
+      typename Path::Register values[kRows];
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const typename Path::Register value = Path::Load(x + r * x_.stride + at);
+      for (int r = 0; r < kRows; ++r) values[r] = Path::Load(x + r * x_.stride + at);
 #pragma GCC unroll 4
-        for (int i = 0; i < kFour; ++i) acc[r][i] = Path::Dot(value, w[i], acc[r][i]);
+      for (int i = 0; i < kFour; ++i) {
+        const typename Path::Register w = Path::Load(panel + i * kPanelRowBytes + at);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) acc[r][i] = Path::Dot(values[r], w, acc[r][i]);
       }
     }
 #pragma GCC unroll 8
@@ -203,26 +236,27 @@ class Walk {
   const int64_t first_row_;  // of the output
   const int64_t num_rows_;
   Vec::Watch watch_ = Vec::NoNan();
+  __m128i not_finite_ = _mm_setzero_si128();
 };
 
-// Rows [first_row, first_row + num_rows) of the output. True where a NaN code was seen.
+// Rows [first_row, first_row + num_rows) of the output.
 template <class Path>
-bool RunPath(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows) {
+Doubts RunPath(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows) {
   Walk<Path> walk(args, x, first_row, num_rows);
   // Only the panel's decoding rounds a weight after its scale.
-  const bool rounds = args.activation == Activation::kPlain &&
-                      args.weight->scale_format == ScaleFormat::kF32;
+  const bool rounds =
+      args.activation == Activation::kPlain && args.weight->scale_format == ScaleFormat::kF32;
   if (num_rows == 1 && !rounds) {
     walk.OneRow(args.begin, args.end);
   } else {
     walk.ManyRows(args.begin, args.end);
   }
-  return walk.SawNan();
+  return walk.GetDoubts();
 }
 
 // Calls PathOf<format, scale format> for the weight's.
 template <template <WeightFormat, ScaleFormat> class PathOf, WeightFormat kFormat>
-bool RunScaled(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows) {
+Doubts RunScaled(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows) {
   switch (args.weight->scale_format) {
     case ScaleFormat::kNone:
       break;

@@ -29,9 +29,7 @@ struct Vec {
 
   static DSV4_INLINE F Zero() { return _mm256_setzero_ps(); }
   static DSV4_INLINE F Set(float x) { return _mm256_set1_ps(x); }
-  static DSV4_INLINE F Load(const void* p) {
-    return _mm256_loadu_ps(static_cast<const float*>(p));
-  }
+  static DSV4_INLINE F Load(const void* p) { return _mm256_loadu_ps(static_cast<const float*>(p)); }
   static DSV4_INLINE void Store(F x, void* p) { _mm256_storeu_ps(static_cast<float*>(p), x); }
   static DSV4_INLINE F Mul(F a, F b) { return _mm256_mul_ps(a, b); }
   static DSV4_INLINE F Add(F a, F b) { return _mm256_add_ps(a, b); }
@@ -70,6 +68,19 @@ struct Vec {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
+  // The same of four vectors.
+  static DSV4_INLINE __m128 SumFour(const float* lanes) {
+    const F s[4] = {Load(lanes), Load(lanes + 8), Load(lanes + 16), Load(lanes + 24)};
+    // Lanes 4 apart of two sums a and b in the halves, then 2 and 1 apart.
+    const __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(s[0], s[1], 0x20),
+                                    _mm256_permute2f128_ps(s[0], s[1], 0x31));
+    const __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(s[2], s[3], 0x20),
+                                    _mm256_permute2f128_ps(s[2], s[3], 0x31));
+    const __m256 two =
+        _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
+    const __m256 one = _mm256_hadd_ps(two, two);  // a c a c | b d b d
+    return _mm_unpacklo_ps(_mm256_castps256_ps128(one), _mm256_extractf128_ps(one, 1));
+  }
   static DSV4_INLINE float MaxLane(F x) {
     const __m128 four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
@@ -83,10 +94,9 @@ struct Vec {
 
   static DSV4_INLINE F HalfToFloat(__m128i x) { return _mm256_cvtph_ps(x); }
   static DSV4_INLINE Four HalvesToFloats(__m256i even, __m256i odd) {
-    return {{HalfToFloat(_mm256_castsi256_si128(even)),
-             HalfToFloat(_mm256_extracti128_si256(even, 1)),
-             HalfToFloat(_mm256_castsi256_si128(odd)),
-             HalfToFloat(_mm256_extracti128_si256(odd, 1))}};
+    return {
+        {HalfToFloat(_mm256_castsi256_si128(even)), HalfToFloat(_mm256_extracti128_si256(even, 1)),
+         HalfToFloat(_mm256_castsi256_si128(odd)), HalfToFloat(_mm256_extracti128_si256(odd, 1))}};
   }
 
   // A group of E4M3 codes (32 bytes) times kFp8Factor: read as the upper bits of fp16, whose
@@ -104,19 +114,15 @@ struct Vec {
   // A group of E2M1 codes (16 bytes). The upper byte of the fp16 value comes from a table; the
   // lower one is zero.
   static DSV4_INLINE Four Fp4(const std::byte* p) {
-    const __m128i table =
-        _mm_setr_epi8(0, 0x38, 0x3C, 0x3E, 0x40, 0x42, 0x44, 0x46, -128, -72, -68, -66, -64, -62,
-                      -60, -58);
+    const __m128i table = _mm_setr_epi8(0, 0x38, 0x3C, 0x3E, 0x40, 0x42, 0x44, 0x46, -128, -72, -68,
+                                        -66, -64, -62, -60, -58);
     const __m128i nibble = _mm_set1_epi8(15);
     const __m128i zero = _mm_setzero_si128();
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     const __m128i even = _mm_shuffle_epi8(table, _mm_and_si128(codes, nibble));
-    const __m128i odd =
-        _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(codes, 4), nibble));
-    return {{HalfToFloat(_mm_unpacklo_epi8(zero, even)),
-             HalfToFloat(_mm_unpackhi_epi8(zero, even)),
-             HalfToFloat(_mm_unpacklo_epi8(zero, odd)),
-             HalfToFloat(_mm_unpackhi_epi8(zero, odd))}};
+    const __m128i odd = _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(codes, 4), nibble));
+    return {{HalfToFloat(_mm_unpacklo_epi8(zero, even)), HalfToFloat(_mm_unpackhi_epi8(zero, even)),
+             HalfToFloat(_mm_unpacklo_epi8(zero, odd)), HalfToFloat(_mm_unpackhi_epi8(zero, odd))}};
   }
 
   // A group of bf16 values (64 bytes).
@@ -138,10 +144,8 @@ struct Vec {
       const F b = Load(p + half * 64 + 32);
       const F even = _mm256_shuffle_ps(a, b, 0x88);
       const F odd = _mm256_shuffle_ps(a, b, 0xDD);
-      result.v[half] =
-          _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xD8));
-      result.v[2 + half] =
-          _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(odd), 0xD8));
+      result.v[half] = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xD8));
+      result.v[2 + half] = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(odd), 0xD8));
     }
     return result;
   }

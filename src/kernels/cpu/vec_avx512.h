@@ -70,6 +70,22 @@ struct Vec {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
+  // The same of four vectors.
+  static DSV4_INLINE __m128 SumFour(const float* lanes) {
+    __m256 s[4];
+    for (int i = 0; i < 4; ++i) {
+      s[i] = _mm256_add_ps(_mm256_loadu_ps(lanes + i * 16), _mm256_loadu_ps(lanes + i * 16 + 8));
+    }
+    // Lanes 4 apart of two sums a and b in the halves, then 2 and 1 apart.
+    const __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(s[0], s[1], 0x20),
+                                    _mm256_permute2f128_ps(s[0], s[1], 0x31));
+    const __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(s[2], s[3], 0x20),
+                                    _mm256_permute2f128_ps(s[2], s[3], 0x31));
+    const __m256 two =
+        _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
+    const __m256 one = _mm256_hadd_ps(two, two);  // a c a c | b d b d
+    return _mm_unpacklo_ps(_mm256_castps256_ps128(one), _mm256_extractf128_ps(one, 1));
+  }
   static DSV4_INLINE float MaxLane(F x) { return _mm512_reduce_max_ps(x); }
 
   static DSV4_INLINE Watch NoNan() { return _mm512_setzero_si512(); }
@@ -123,8 +139,10 @@ struct Vec {
 
   // A group of fp32 values (256 bytes).
   static DSV4_INLINE Four F32s(const std::byte* p) {
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd =
+        _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     const F a = Load(p), b = Load(p + 64), c = Load(p + 128), d = Load(p + 192);
     return {{_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(c, even, d),
              _mm512_permutex2var_ps(a, odd, b), _mm512_permutex2var_ps(c, odd, d)}};

@@ -3,7 +3,8 @@
 //
 // Every product of a set is the same sum, whatever its form: lane i of an output takes
 // fma(x, weight * scale, lane) over its elements in ascending order, group by group, and Vec::Sum
-// adds the lanes. Forms may fold a scale into x instead where that is exact: the bits do not change.
+// adds the lanes. Forms may fold a scale into x instead where that is exact: the bits do not
+// change.
 #pragma once
 
 namespace dsv4::kernels::cpu {
