@@ -33,8 +33,8 @@ std::string TestName(const ::testing::TestParamInfo<std::string>& param) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Real, GoldenRealModelTest,
-                         ::testing::Values("flash-window", "flash-csa", "flash-csa-top64",
-                                           "flash-hca", "flash-mix-mtp", "pro-hca-csa"),
+                         ::testing::Values("flash-csa", "flash-csa-top64", "flash-hca",
+                                           "flash-mix-mtp", "pro-hca-csa"),
                          TestName);
 
 }  // namespace
