@@ -27,8 +27,11 @@ run_tests() {
   local preset=$1
   shift
   echo "== tests of build/$preset"
+  # A terminal shows each test as it ends, a log only those that fail.
+  local hidden='^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed +[0-9.]+ sec$)'
+  if [[ -t 1 ]]; then hidden='^ *Start +[0-9]+:'; fi
   ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error "$@" \
-    </dev/null 2>&1 | tee "$log" | grep -v -E '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed +[0-9.]+ sec$)' || true
+    </dev/null 2>&1 | tee "$log" | grep --line-buffered -v -E "$hidden" || true
   local failed_here total_here
   if ! read -r failed_here total_here < <(
     sed -n 's/^[0-9]*% tests passed, \([0-9]*\) tests failed out of \([0-9]*\)$/\1 \2/p' "$log"); then
