@@ -3,10 +3,15 @@
 
 #include <cstdio>
 #include <memory>
+#include <regex>
+#include <thread>
 
 #include "kernels/dispatch.h"
 #include "tools/commands.h"
+#include "tools/kernel_choice.h"
+#include "tools/ops_cases.h"
 #include "tools/ops_golden.h"
+#include "tools/ops_perf.h"
 
 namespace dsv4::tools {
 namespace {
@@ -37,6 +42,54 @@ Status List() {
   return {};
 }
 
+// What `-o` and `-p` choose.
+struct Selection {
+  std::string op;
+  std::string pattern;
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+
+  Result<std::regex> Regex() const {
+    try {
+      return std::regex(pattern);
+    } catch (const std::regex_error& error) {
+      return UsageError("--pattern \"{}\" is no regular expression: {}", pattern, error.what());
+    }
+  }
+};
+
+Status Check(const Selection& selection) {
+  DSV4_ASSIGN(const std::regex pattern, selection.Regex());
+  int64_t num_run = 0;
+  int64_t num_failed = 0;
+  for (const kernels::Kernels* set : kernels::Runnable()) {
+    for (const CheckCase& check : ProductChecks()) {
+      if (!selection.op.empty() && check.op != selection.op) continue;
+      if (!std::regex_search(check.name, pattern)) continue;
+      const test::Verdict verdict = check.run(*set);
+      ++num_run;
+      num_failed += !verdict.ok;
+      fmt::print("{} {} {} {}: {}\n", verdict.ok ? "ok  " : "FAIL", set->name, check.op, check.name,
+                 verdict.text);
+    }
+  }
+  if (num_run == 0) return UsageError("no check of \"{}\" matches", selection.op);
+  if (num_failed > 0) return Failed("{} of {} checks failed", num_failed, num_run);
+  return {};
+}
+
+Status Perf(const Selection& selection) {
+  DSV4_ASSIGN(const std::regex pattern, selection.Regex());
+  DSV4_ASSIGN(const kernels::Kernels* const set, KernelsFromEnvironment());
+  ThreadPool pool(selection.threads);
+  return PrintPerf(pool, *set, selection.op, pattern);
+}
+
+void AddSelection(CLI::App* command, const std::shared_ptr<Selection>& selection) {
+  command->add_option("-o,--op", selection->op, "Only this operation");
+  command->add_option("-p,--pattern", selection->pattern,
+                      "Only cases whose name has a match of this regular expression");
+}
+
 }  // namespace
 
 void AddOps(CLI::App& app, Selected* selected) {
@@ -54,6 +107,19 @@ void AddOps(CLI::App& app, Selected* selected) {
   const auto folder = std::make_shared<std::string>();
   golden->add_option("DIR", *folder, "Folder of kernels.json and its *.safetensors")->required();
   golden->callback([=] { *selected = [=] { return Golden(*folder); }; });
+  const auto selection = std::make_shared<Selection>();
+  CLI::App* const check = ops->add_subcommand(
+      "check", "Compares every kernel set that runs here with ref; exit code 1 if one differs");
+  check->footer("Example: dsv4 ops check -o product -p fp4");
+  AddSelection(check, selection);
+  check->callback([=] { *selected = [=] { return Check(*selection); }; });
+  CLI::App* const perf = ops->add_subcommand(
+      "perf", "Times the kernel set of DSV4_KERNELS against this machine's limits");
+  perf->footer("Example: DSV4_KERNELS=avx2 dsv4 ops perf -p '^fp8 1 ' --threads 2");
+  AddSelection(perf, selection);
+  perf->add_option("--threads", selection->threads, "Threads; by default one per processor")
+      ->check(CLI::PositiveNumber);
+  perf->callback([=] { *selected = [=] { return Perf(*selection); }; });
 }
 
 }  // namespace dsv4::tools
