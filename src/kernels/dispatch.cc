@@ -29,7 +29,7 @@ std::span<const Set> Sets() {
       {cpu::Avx512Bf16Table(),
        [](const CpuFeatures& f) {
          return f.avx2 && f.fma && f.f16c && f.avx512f && f.avx512bw && f.avx512dq && f.avx512vl &&
-                f.avx512_vbmi && f.avx512_bf16;
+                f.avx512_vbmi && f.avx512_vnni && f.avx512_bf16;
        }},
   };
   return sets;

@@ -8,6 +8,6 @@ namespace dsv4::kernels::cpu {
 
 const Kernels& Avx2Table();        // AVX2, FMA, F16C
 const Kernels& Avx512Table();      // AVX-512 F, BW, DQ, VL besides
-const Kernels& Avx512Bf16Table();  // AVX-512 BF16, VBMI besides
+const Kernels& Avx512Bf16Table();  // AVX-512 BF16, VBMI, VNNI besides
 
 }  // namespace dsv4::kernels::cpu

@@ -1,5 +1,5 @@
-// The indexer's scores and choice, and the compressor's pooling.
-// Include it inside a target region, after row_loops-inl.h and vec_words.h.
+// The indexer's scores. Include it inside a target region, after row_loops-inl.h and vec_words.h;
+// IndexVec is the RowVec of the set, or one with better dot products of bytes.
 #pragma once
 
 namespace dsv4::kernels::cpu {
@@ -99,7 +99,7 @@ DSV4_INLINE void ScoreTile(const IndexQueries& queries, const IndexKeys& keys, i
     const int64_t at = head * queries.num_blocks + b;
     RowVec::I sums[kHeads][kIndexVecs];
     for (int h = 0; h < kHeads; ++h) {
-      for (auto& sum : sums[h]) sum = RowVec::DotStart(queries.start[at + h * queries.num_blocks]);
+      for (auto& sum : sums[h]) sum = IndexVec::DotStart(queries.start[at + h * queries.num_blocks]);
     }
     for (int64_t i = 0; i < kBlockLanes; ++i, q += 4, key += kKeysAtOnce * 4) {
       RowVec::I four[kIndexVecs];
@@ -109,7 +109,7 @@ DSV4_INLINE void ScoreTile(const IndexQueries& queries, const IndexKeys& keys, i
         std::memcpy(&bytes, q + h * queries.width, sizeof(bytes));
         const RowVec::I query = RowVec::SetI(bytes);
         for (int v = 0; v < kIndexVecs; ++v) {
-          sums[h][v] = RowVec::DotAdd(sums[h][v], four[v], query);
+          sums[h][v] = IndexVec::DotAdd(sums[h][v], four[v], query);
         }
       }
     }
@@ -117,7 +117,7 @@ DSV4_INLINE void ScoreTile(const IndexQueries& queries, const IndexKeys& keys, i
       const F key_scale = RowVec::Load(keys.scale + b * kKeysAtOnce + v * kLanes);
       for (int h = 0; h < kHeads; ++h) {
         const F query_scale = RowVec::Set(queries.scale[at + h * queries.num_blocks]);
-        const F sum = RowVec::Mul(RowVec::DotSum(sums[h][v]), key_scale);
+        const F sum = RowVec::Mul(IndexVec::DotSum(sums[h][v]), key_scale);
         totals[h][v] = RowVec::Fma(sum, query_scale, totals[h][v]);
       }
     }
@@ -168,73 +168,6 @@ void IndexScores(const IndexScoreArgs& args) {
       for (int v = 0; v < kIndexVecs; ++v) RowVec::Store(scores[v], sums + v * kLanes);
       std::memcpy(out, sums, static_cast<size_t>(n) * sizeof(float));
     }
-  }
-}
-
-constexpr int kTopVecs = 4;
-constexpr int64_t kStep = kTopVecs * kLanes;
-
-// Appends the indices of [i, i + kStep) with a score above the bar; returns the new count.
-DSV4_INLINE int64_t AppendAbove(const float* scores, int64_t i, F bar, int32_t* indices,
-                                int64_t count) {
-  int above[kTopVecs];
-  int any = 0;
-  for (int v = 0; v < kTopVecs; ++v) {
-    any |= above[v] = RowVec::Greater(RowVec::Load(scores + i + v * kLanes), bar);
-  }
-  if (any == 0) return count;
-  for (int v = 0; v < kTopVecs; ++v) {
-    for (auto bits = static_cast<unsigned>(above[v]); bits != 0; bits &= bits - 1) {
-      indices[count++] = static_cast<int32_t>(i + v * kLanes + __builtin_ctz(bits));
-    }
-  }
-  return count;
-}
-
-// Indices whose score can still be among the k best are gathered; when there is no more room, the
-// k best of them stay, and the worst of those is the bar for all that follow: later ones lose ties.
-void TopK(const float* scores, int64_t n, int64_t k, int32_t* indices, int32_t* scratch) {
-  if (k > n) k = n;
-  if (k <= 0) return;
-  const int64_t room = n < 4 * k + 1024 ? n : 4 * k + 1024;
-  for (int32_t i = 0; i < room; ++i) scratch[i] = i;
-  int64_t count = room;
-  int64_t i = room;
-  float bar = k < count ? KeepBest(scores, scratch, count, k) : 0.0f;
-  count = k;
-  for (; i < n; i += kStep) {
-    if (room - count < kStep) {
-      bar = KeepBest(scores, scratch, count, k);
-      count = k;
-    }
-    if (n - i < kStep) {
-      for (; i < n; ++i) {
-        if (scores[i] > bar) scratch[count++] = static_cast<int32_t>(i);
-      }
-      break;
-    }
-    count = AppendAbove(scores, i, RowVec::Set(bar), scratch, count);
-  }
-  if (k < count) KeepBest(scores, scratch, count, k);
-  SortIndices(scratch, k);
-  std::memcpy(indices, scratch, static_cast<size_t>(k) * sizeof(int32_t));
-}
-
-void Pool(const PoolArgs& args) {
-  for (int64_t c = 0; c < args.width; c += kLanes) {
-    const int64_t n = LanesLeft(c, args.width);
-    F max = RowVec::Set(-__builtin_inff());
-    for (int32_t r = 0; r < args.num_rows; ++r) {
-      max = RowVec::Max(LoadRow(args.score[r] + c, n), max);  // NaN counts for nothing
-    }
-    F sum = RowVec::Zero();
-    F value = RowVec::Zero();
-    for (int32_t r = 0; r < args.num_rows; ++r) {
-      const F p = Exp(RowVec::Sub(LoadRow(args.score[r] + c, n), max));
-      sum = RowVec::Add(sum, p);
-      value = RowVec::Add(value, RowVec::Mul(p, LoadRow(args.kv[r] + c, n)));
-    }
-    StoreRow(RowVec::Div(value, sum), args.output + c, n);
   }
 }
 

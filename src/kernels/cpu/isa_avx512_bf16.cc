@@ -56,6 +56,7 @@ const Kernels& Avx512Bf16Table() {
 #if defined(__x86_64__)
     UseProducts(&own);
     UseAvx512Rows(&own);
+    UseVnniIndexScores(&own);
 #endif
     return own;
   }();

@@ -26,12 +26,20 @@
 #include "kernels/cpu/vec_words.h"
 // After the vectors:
 #include "kernels/cpu/row_loops-inl.h"
+
+namespace dsv4::kernels::cpu {
+namespace {
+using IndexVec = RowVec;
+}  // namespace
+}  // namespace dsv4::kernels::cpu
+
 // After the loops:
 #include "kernels/cpu/hyper_connection-inl.h"
 #include "kernels/cpu/indexer-inl.h"
 #include "kernels/cpu/moe-inl.h"
 #include "kernels/cpu/norm-inl.h"
 #include "kernels/cpu/quant-inl.h"
+#include "kernels/cpu/selection-inl.h"
 // After quant:
 #include "kernels/cpu/attention-inl.h"
 // After all:
