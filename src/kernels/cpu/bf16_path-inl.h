@@ -225,10 +225,11 @@ struct Bf16Path {
     for (int64_t k = begin; k < end; k += kGroup, x += kGroup * 2) {
       const Register x0 = Load(x);
       const Register x1 = Load(x + 64);
+      const int64_t ahead = PrefetchOffset<kFormat>(w, k);
 #pragma GCC unroll 4
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
-        __builtin_prefetch(p + kPrefetchBytes);
+        __builtin_prefetch(p + ahead);
         Two two = DecodeWords<Table, kFormat, kNatural>(table, p, end - k);
         if constexpr (kIsScaled && !kFolded) {
           seen = WatchNan<kFormat>(p, end - k, seen);

@@ -47,10 +47,11 @@ struct FloatPath {
     for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * kLanes);
     int64_t k = begin;
     for (; k + kGroup <= end; k += kGroup, x += kGroup * 4) {
+      const int64_t ahead = PrefetchOffset<kFormat>(w, k);
 #pragma GCC unroll 4
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
-        __builtin_prefetch(p + kPrefetchBytes);
+        __builtin_prefetch(p + ahead);
         acc[r] = AddGroup<kFolded>(DecodeGroup<kFormat>(p, &seen), scales[r], k, x, acc[r]);
       }
     }
