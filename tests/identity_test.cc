@@ -104,12 +104,12 @@ TEST_P(IdentityTest, TokenByTokenEqualsOneGo) {
 
 TEST_P(IdentityTest, EveryChunkingEqualsOneGo) {
   std::mt19937 random(2);
-  for (const int64_t size : {2, 3, 4, 5, 7, 16, 63, 64, 65, 127, 128, 129, 131, 256}) {
+  for (const int64_t size : {2, 3, 7, 16, 64, 127, 129}) {
     TraceCase trace = CaseOf(tokens_);
     trace.chunks.assign(static_cast<size_t>(kLength / size), size);
     ExpectSame(RunAll(*loaded_.model, trace), "chunks of " + std::to_string(size));
   }
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < 4; ++round) {
     TraceCase trace = CaseOf(tokens_);
     std::string what = "chunks";
     for (int64_t left = kLength; left > 0;) {
@@ -124,9 +124,9 @@ TEST_P(IdentityTest, EveryChunkingEqualsOneGo) {
 
 TEST_P(IdentityTest, EveryLengthIsAPrefix) {
   for (int64_t length = 1; length <= kLength; ++length) {
-    // All lengths round the borders of entries, windows and pages, every seventh elsewhere.
+    // All lengths round the borders of windows and pages, and enough others for those of entries.
     const int64_t near = std::min({length % 128, 128 - length % 128, length % 16 + 2});
-    if (near > 2 && length % 7 != 0) continue;
+    if (near > 2 && length % 19 != 0 && length > 9) continue;
     ExpectSame(RunAll(*loaded_.model, CaseOf({tokens_.begin(), tokens_.begin() + length})),
                "length " + std::to_string(length));
   }
