@@ -77,6 +77,13 @@ Status CheckFinalName(const fs::path& folder, OutputFolder::Existing existing) {
 }  // namespace
 
 Result<OutputFile> OutputFile::Create(const fs::path& path) {
+  // A rename would put a file in the place of /dev/null, or of a link instead of what it names.
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    return UsageError("{}: exists and is no regular file", path.string());
+  }
+  if (fs::is_symlink(path, error) && fs::exists(status)) return Create(fs::canonical(path, error));
   fs::path temporary = WithSuffix(path, "tmp");
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) {

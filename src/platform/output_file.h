@@ -12,7 +12,8 @@
 namespace dsv4 {
 
 // A file being written. It is made under `path`.tmp-PID and renamed by Commit; without Commit the
-// destructor removes it. A full disk is kDoesNotFit, any other failed write kFailed.
+// destructor removes it. Only a regular file is replaced, or the one that a link names. A full disk
+// is kDoesNotFit, any other failed write kFailed.
 class OutputFile {
  public:
   static Result<OutputFile> Create(const std::filesystem::path& path);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <optional>
@@ -67,6 +68,29 @@ TEST(OutputFile, MissingFolderIsAnError) {
   const auto file = OutputFile::Create(folder / "none/a");
   ASSERT_FALSE(file);
   EXPECT_THAT(file.error().message, HasSubstr("none/a: cannot be made"));
+}
+
+TEST(OutputFile, OnlyARegularFileIsReplaced) {
+  const TempFolder folder;
+  fs::create_directory(folder / "folder");
+  fs::create_symlink("folder", folder / "link");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const char* const name : {"folder", "link", "pipe"}) {
+    const auto file = OutputFile::Create(folder / name);
+    ASSERT_FALSE(file) << name;
+    EXPECT_EQ(file.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(file.error().message, HasSubstr("exists and is no regular file"));
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 3);
+}
+
+TEST(OutputFile, ALinkStaysAndItsFileIsReplaced) {
+  const TempFolder folder;
+  folder.Write("sub/a", "old");
+  fs::create_symlink("sub/a", folder / "link");
+  ASSERT_TRUE(WriteTextFile(folder / "link", "new"));
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(ReadFileText(folder / "sub/a"), "new");
 }
 
 TEST(OutputFolder, FilledMeanwhileIsNotReplaced) {
