@@ -1,6 +1,7 @@
 #include "platform/thread_pool.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -38,7 +39,11 @@ ThreadPool::ThreadPool(int num_threads) {
   DSV4_CHECK(num_threads >= 1, "num_threads {}", num_threads);
   workers_.reserve(static_cast<size_t>(num_threads - 1));
   for (int i = 1; i < num_threads; ++i) {
-    workers_.emplace_back([this, i] { Work(i); });
+    try {
+      workers_.emplace_back([this, i] { Work(i); });
+    } catch (const std::system_error&) {
+      break;  // a limit on threads or memory: those at hand do the work
+    }
   }
 }
 

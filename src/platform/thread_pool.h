@@ -12,7 +12,7 @@ namespace dsv4 {
 
 class ThreadPool {
  public:
-  // `num_threads` at least 1, the caller included.
+  // `num_threads` at least 1, the caller included; fewer where the system gives no more.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -1,6 +1,7 @@
 #include "platform/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <numeric>
 #include <vector>
@@ -47,6 +48,22 @@ TEST(ThreadPool, WakesSleepingWorkers) {
     pool.For(100, 1, [&](int64_t begin, int64_t, int) { sum += begin; });
     EXPECT_EQ(sum.load(), 4950);
   }
+}
+
+// No address space holds stacks of 2^46 bytes for all of them.
+TEST(ThreadPool, WorksWithTheThreadsTheSystemGives) {
+  pthread_attr_t before;
+  ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
+  pthread_attr_t greedy;
+  ASSERT_EQ(::pthread_attr_init(&greedy), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&greedy, size_t{1} << 46), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&greedy), 0);
+  ThreadPool pool(8);
+  ASSERT_EQ(::pthread_setattr_default_np(&before), 0);
+  EXPECT_LT(pool.num_threads(), 8);
+  std::atomic<int64_t> sum{0};
+  pool.For(100, 1, [&](int64_t begin, int64_t, int) { sum += begin; });
+  EXPECT_EQ(sum.load(), 4950);
 }
 
 }  // namespace
