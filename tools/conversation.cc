@@ -1,9 +1,8 @@
 #include "tools/conversation.h"
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "base/read_file.h"
 #include "platform/output_file.h"
 
 namespace dsv4::tools {
@@ -51,9 +50,7 @@ Status Conversation::Save(const std::filesystem::path& path) const {
 }
 
 Status Conversation::Load(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return Failed("{}: cannot be read", path.string());
+  DSV4_ASSIGN(const std::string text, ReadFile(path));
   auto messages = json::Parse(text);
   if (!messages) return Within(path.string(), std::move(messages).error());
   if (!messages->is_array()) {

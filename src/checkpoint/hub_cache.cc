@@ -1,11 +1,11 @@
 #include "checkpoint/hub_cache.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/read_file.h"
 
 namespace dsv4 {
 namespace {
@@ -82,8 +82,7 @@ std::vector<std::string> CachedModels(const fs::path& hub_cache) {
 std::optional<std::string> ReadReference(const fs::path& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return std::nullopt;
-  std::ifstream stream(file, std::ios::binary);
-  std::string hash{std::istreambuf_iterator<char>(stream), {}};
+  std::string hash = ReadFile(file).value_or("");
   hash.erase(std::find_if(hash.begin(), hash.end(), [](char c) { return c == '\n' || c == '\r'; }),
              hash.end());
   return hash;

@@ -1,11 +1,10 @@
 #include "model/config.h"
 
 #include <bit>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <variant>
 
+#include "base/read_file.h"
 #include "model/config_reader.h"
 #include "tensor/kv_row.h"
 
@@ -402,12 +401,11 @@ Result<ModelConfig> ParseConfig(const json::Value& json) {
 
 Result<ModelConfig> LoadConfig(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  const Result<std::string> text = ReadFile(path);
+  if (!text) {
     return BadInput("{}: expected a model's configuration, found no readable file", path.string());
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) return Failed("{}: cannot be read", path.string());
-  const Result<json::Value> json = json::Parse(text);
+  }
+  const Result<json::Value> json = json::Parse(*text);
   if (!json) return Within(path.string(), json.error());
   Result<ModelConfig> config = ParseConfig(*json);
   if (!config) return Within(path.string(), config.error());
