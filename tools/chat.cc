@@ -15,6 +15,7 @@
 #include "tools/commands.h"
 #include "tools/conversation.h"
 #include "tools/line_editor.h"
+#include "tools/option_checks.h"
 #include "tools/progress_bar.h"
 #include "tools/running_model.h"
 #include "tools/standard_io.h"
@@ -230,6 +231,7 @@ Status Chat::RunPipe() {
     if (stopped) return Failed("interrupted");
     std::signal(SIGINT, SIG_DFL);  // while waiting for a line it ends the program
   }
+  if (std::ferror(stdin) != 0) return Failed("standard input cannot be read");
   return {};
 }
 
@@ -254,7 +256,7 @@ void AddChat(CLI::App& app, Selected* selected) {
   verb->add_option("--system", arguments->system, "What the model is told first");
   verb->add_option("--max-new-tokens", arguments->max_new_tokens,
                    "Tokens of an answer at most; as many as the context holds where absent")
-      ->check(CLI::PositiveNumber);
+      ->transform(WholeNumberFrom(1));
   verb->add_flag("--stats", arguments->stats,
                  "After each answer: time to first token, tokens/s, cached tokens");
   verb->footer("At a terminal:\n" + ChatHelp() +

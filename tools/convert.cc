@@ -6,6 +6,7 @@
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/model_path.h"
+#include "tools/option_checks.h"
 #include "tools/progress_bar.h"
 
 namespace dsv4::tools {
@@ -39,10 +40,10 @@ void AddConvert(CLI::App& app, Selected* selected) {
   verb->add_option("--save-path", options.out, "Folder to make")->required();
   verb->add_option("--n-experts", options.num_experts, "Routed experts of a layer")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->transform(WholeNumberFrom(1));
   verb->add_option("--model-parallel", options.world, "Number of ranks")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->transform(WholeNumberFrom(1));
   verb->add_option("--expert-dtype", arguments->expert_dtype,
                    "fp8: FP4 experts become FP8, where that is exact; fp4: they stay")
       ->check(CLI::IsMember({"fp4", "fp8"}));

@@ -2,18 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "base/read_file.h"
 #include "model/kv_cache.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
+#include "tools/option_checks.h"
 #include "tools/progress_bar.h"
 #include "tools/prompt_file.h"
 #include "tools/running_model.h"
@@ -43,11 +44,12 @@ struct Completion {
 };
 
 Result<std::string> ReadInput(const std::string& path) {
-  if (path == "-") return ReadStandardInput();
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return Failed("{}: cannot be read", path);
-  return text;
+  return path == "-" ? ReadStandardInput() : ReadFile(path);
+}
+
+// JSON has no NaN and no infinity, which the logits of a broken model hold.
+json::Value LogprobJson(float logprob) {
+  return std::isfinite(logprob) ? json::Value::Double(logprob) : json::Value();
 }
 
 json::Value LogprobsJson(const Completion& completion) {
@@ -55,11 +57,11 @@ json::Value LogprobsJson(const Completion& completion) {
   for (const auto& token : completion.tokens) {
     json::Value top = json::Value::MakeArray();
     for (const engine::TokenLogprob& other : token.top) {
-      top.Append(json::Value::MakeObject({{"id", json::Value::Int(other.token)},
-                                          {"logprob", json::Value::Double(other.logprob)}}));
+      top.Append(json::Value::MakeObject(
+          {{"id", json::Value::Int(other.token)}, {"logprob", LogprobJson(other.logprob)}}));
     }
     list.Append(json::Value::MakeObject({{"id", json::Value::Int(token.id)},
-                                         {"logprob", json::Value::Double(token.logprob)},
+                                         {"logprob", LogprobJson(token.logprob)},
                                          {"top", std::move(top)}}));
   }
   return list;
@@ -125,7 +127,8 @@ Status RunAll(const Arguments& arguments, const engine::SamplingParams& sampling
   ProgressBar progress(arguments.model.quiet);
   uint64_t total = 0;
   for (const Completion& completion : completions) {
-    total += static_cast<uint64_t>(completion.prompt_tokens + arguments.max_new_tokens);
+    total += static_cast<uint64_t>(completion.prompt_tokens +
+                                   std::min(arguments.max_new_tokens, engine.context()));
   }
   progress.Start("generating", total);
   bool interrupted = false;
@@ -159,20 +162,29 @@ Status Generate(const Arguments& arguments) {
   std::vector<std::vector<int32_t>> ids;
   engine::MemoryWish wish{.context = arguments.model.context};
   int64_t longest = 0;
+  // More than the model can hold says no more, and could not be added up.
+  const int64_t max_new_tokens = std::min(arguments.max_new_tokens, folder.config.max_positions);
   for (std::string& prompt : SplitPrompts(input)) {
     json::Value message = json::Value::MakeObject(
         {{"role", json::Value::String("user")}, {"content", json::Value::String(prompt)}});
-    DSV4_ASSIGN(std::vector<int32_t> prompt_ids,
-                service::EncodeChat(folder.tokenizer, json::Value::MakeArray({std::move(message)}),
-                                    encode, arguments.generation.in_content()));
-    const int64_t length = static_cast<int64_t>(prompt_ids.size()) + arguments.max_new_tokens;
+    auto prompt_ids =
+        service::EncodeChat(folder.tokenizer, json::Value::MakeArray({std::move(message)}), encode,
+                            arguments.generation.in_content());
+    if (!prompt_ids) {
+      return Within(fmt::format("prompt {}", completions.size() + 1),
+                    std::move(prompt_ids).error());
+    }
+    const int64_t length = static_cast<int64_t>(prompt_ids->size()) + max_new_tokens;
     longest = std::max(longest, length);
     // Whole pages, so that all have theirs.
     wish.total_tokens += model::KvLayout::PagesFor(length) * model::KvLayout::kPageTokens;
     completions.emplace_back().prompt = std::move(prompt);
-    ids.push_back(std::move(prompt_ids));
+    ids.push_back(std::move(*prompt_ids));
   }
-  if (completions.empty()) return BadInput("{}: holds no prompt", arguments.input_file);
+  if (completions.empty()) {
+    return BadInput("{}: holds no prompt",
+                    arguments.input_file == "-" ? "standard input" : arguments.input_file);
+  }
   if (wish.context == 0) wish.context = std::min(longest, folder.config.max_positions);
   wish.num_sequences =
       static_cast<int32_t>(std::min<size_t>(completions.size(), size_t{kMaxAtOnce}));
@@ -196,12 +208,12 @@ void AddGenerate(CLI::App& app, Selected* selected) {
                    "Prompts with a blank line between them; - is standard input")
       ->required();
   verb->add_option("--max-new-tokens", arguments->max_new_tokens, "Tokens of an answer at most")
-      ->check(CLI::PositiveNumber)
+      ->transform(WholeNumberFrom(1))
       ->capture_default_str();
   arguments->generation.AddTo(verb);
   verb->add_option("--logprobs", arguments->num_logprobs,
                    "With --jsonl: log-probabilities of each token and of the K most likely ones")
-      ->check(CLI::Range(0, 1000));
+      ->transform(WholeNumber(0, 1000));
   verb->add_flag("--jsonl", arguments->jsonl,
                  "One JSON object a line: text, token_ids, finish_reason, tokens_per_s, …");
   verb->footer(

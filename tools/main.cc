@@ -2,8 +2,12 @@
 
 #include <csignal>
 #include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
 
 #include "tools/commands.h"
+#include "tools/standard_io.h"
 #include "tools/version.h"
 
 namespace dsv4::tools {
@@ -29,6 +33,17 @@ int ExitCodeOf(ErrorKind kind) {
   return kExitFailed;
 }
 
+// What the standard library throws where the system has no more to give.
+Status Run(const Selected& selected) {
+  try {
+    return selected();
+  } catch (const std::bad_alloc&) {
+    return DoesNotFit("there is not enough memory");
+  } catch (const std::exception& error) {
+    return Failed("{}", error.what());
+  }
+}
+
 int Main(int argc, char** argv) {
   // A closed pipe is an error of the write, not a reason to die without a word.
   std::signal(SIGPIPE, SIG_IGN);
@@ -43,16 +58,19 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitDone : kExitUsage;
+    if (app.exit(error) != 0) return kExitUsage;
+    if (std::cout.flush()) return kExitDone;
+    std::fputs("dsv4: standard output cannot be written\n", stderr);
+    return kExitFailed;
   }
-  const Status status = selected();
+  const Status status = Run(selected);
   if (std::fflush(stdout) != 0 && status) {
     std::fputs("dsv4: standard output cannot be written\n", stderr);
     return kExitFailed;
   }
   if (!status) {
     // Not fmt::print, which throws where standard error is closed.
-    std::fputs(fmt::format("dsv4: {}\n", status.error().message).c_str(), stderr);
+    WriteStandardError(fmt::format("dsv4: {}\n", status.error().message));
     return ExitCodeOf(status.error().kind);
   }
   return kExitDone;

@@ -6,17 +6,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
+#include <limits>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "base/read_file.h"
 #include "engine/model_executor.h"
 #include "model/model.h"
 #include "ops/cpu_ops.h"
 #include "platform/memory_info.h"
 #include "tools/kernel_choice.h"
 #include "tools/model_path.h"
+#include "tools/option_checks.h"
 #include "tools/standard_io.h"
 
 namespace dsv4::tools {
@@ -24,27 +26,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
+CLI::Validator TemperatureRange() { return RealNumber(0, 100); }
+CLI::Validator TopPRange() { return RealNumber(0, 1, /*open=*/true); }
+
 // The number under `key`, or `fallback` where it is absent or null.
-Result<float> NumberOr(const json::Value& object, std::string_view key, float fallback) {
+Result<float> NumberOr(const json::Value& object, std::string_view key, CLI::Validator allowed,
+                       float fallback) {
   const json::Value* value = object.Find(key);
   if (value == nullptr || value->is_null()) return fallback;
   const std::optional<double> number = value->to_double();
   if (!number) return BadInput("{}: expected a number, found {}", key, KindName(value->kind()));
+  std::string text = value->number_text();
+  if (const std::string wrong = allowed(text); !wrong.empty())
+    return BadInput("{}: {}", key, wrong);
   return static_cast<float>(*number);
 }
 
+Status ParseDefaults(std::string_view text, ModelFolder* folder) {
+  DSV4_ASSIGN(const json::Value config, json::Parse(text));
+  if (!config.is_object()) {
+    return BadInput("expected an object, found {}", KindName(config.kind()));
+  }
+  DSV4_ASSIGN(folder->temperature, NumberOr(config, "temperature", TemperatureRange(), 1.0f));
+  DSV4_ASSIGN(folder->top_p, NumberOr(config, "top_p", TopPRange(), 1.0f));
+  return {};
+}
+
 Status ReadDefaults(const fs::path& path, ModelFolder* folder) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};  // the file is optional
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  auto parsed = json::Parse(text);
-  if (!parsed) return Within(path.string(), std::move(parsed).error());
-  auto temperature = NumberOr(*parsed, "temperature", 1.0f);
-  if (!temperature) return Within(path.string(), std::move(temperature).error());
-  auto top_p = NumberOr(*parsed, "top_p", 1.0f);
-  if (!top_p) return Within(path.string(), std::move(top_p).error());
-  folder->temperature = *temperature;
-  folder->top_p = *top_p;
+  std::error_code error;
+  if (!fs::exists(path, error)) return {};  // the file is optional
+  DSV4_ASSIGN(const std::string text, ReadFile(path));
+  Status status = ParseDefaults(text, folder);
+  if (!status) return Within(path.string(), std::move(status).error());
   return {};
 }
 
@@ -64,20 +77,21 @@ void ModelFlags::AddTo(CLI::App* verb) {
   verb->add_option("--model", model, "Folder of the model, or org/name in the Hugging Face cache")
       ->required();
   verb->add_option("--threads", threads, "Threads to compute with; as many as there are processors")
-      ->check(CLI::Range(1, 1024));
+      ->transform(WholeNumber(1, 1024));
   verb->add_option("--context", context,
                    "Tokens of prompt and answer together; as many as model and memory allow")
-      ->check(CLI::PositiveNumber);
+      ->transform(WholeNumberFrom(1));
   verb->add_flag("--quiet", quiet, "No notes and no progress bars");
 }
 
 void GenerationFlags::AddTo(CLI::App* verb) {
   verb->add_option("--temperature", temperature,
                    "0 is greedy; from generation_config.json, or 1, where absent")
-      ->check(CLI::Range(0.0, 100.0));
+      ->transform(TemperatureRange());
   verb->add_option("--top-p", top_p, "Sample from the most likely tokens that make up this share")
-      ->check(CLI::Range(0.0, 1.0));
-  verb->add_option("--seed", seed, "The same seed gives the same text; a random one where absent");
+      ->transform(TopPRange());
+  verb->add_option("--seed", seed, "The same seed gives the same text; a random one where absent")
+      ->transform(WholeNumber(0, std::numeric_limits<uint64_t>::max()));
   verb->add_option("--mode", mode, "chat or thinking")
       ->check(CLI::IsMember({"chat", "thinking"}))
       ->capture_default_str();

@@ -1,11 +1,13 @@
 #include "checkpoint/synth.h"
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tools/commands.h"
 #include "tools/interrupt.h"
+#include "tools/option_checks.h"
 #include "tools/progress_bar.h"
 
 namespace dsv4::tools {
@@ -48,10 +50,12 @@ void AddSynth(CLI::App& app, Selected* selected) {
   verb->add_option("--set", arguments->settings,
                    "key=value: another value for a key of config.json (may be repeated)")
       ->allow_extra_args(false);
-  verb->add_option("--seed", arguments->options.seed, "Seed of all weights")->capture_default_str();
+  verb->add_option("--seed", arguments->options.seed, "Seed of all weights")
+      ->transform(WholeNumber(0, std::numeric_limits<uint64_t>::max()))
+      ->capture_default_str();
   verb->add_option("--shard-bytes", arguments->options.shard_bytes,
                    "A file's data end before the tensor that would exceed this")
-      ->check(CLI::PositiveNumber)
+      ->transform(WholeNumberFrom(1))
       ->capture_default_str();
   verb->add_option("--out", arguments->options.out, "Folder to make")->required();
   verb->add_option("--tokenizer", arguments->options.tokenizer,

@@ -14,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/kernel_choice.h"
 #include "tools/model_path.h"
+#include "tools/option_checks.h"
 #include "tools/trace_case.h"
 
 namespace dsv4::tools {
@@ -90,7 +91,7 @@ void AddTrace(CLI::App& app, Selected* selected) {
   command->add_option("--cases", options->cases, "File of cases, one JSON object a line");
   command->add_option("--out", options->out, "The safetensors file to write");
   command->add_option("--threads", options->threads, "Threads (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+      ->transform(WholeNumber(1, 1024));
   command->add_flag("--list-taps", options->list_taps, "List the inner values of this model");
   command->footer(
       "A case is one of\n"

@@ -132,7 +132,7 @@ TEST_F(GenerateTest, FailuresNameTheirCauseAndHaveTheirExitCode) {
   EXPECT_EQ(too_big.exit_code, 4);
   EXPECT_THAT(too_big.err, HasSubstr("a context of 5000 tokens is more than the model's 1024"));
   EXPECT_EQ(Run(" \n", {}).exit_code, 3);
-  EXPECT_EQ(Run("hello", {"--top-p", "0"}).exit_code, 3);
+  EXPECT_EQ(Run("hello", {"--top-p", "0"}).exit_code, 2);
   EXPECT_EQ(Run("hello", {"--mode", "loud"}).exit_code, 2);
   EXPECT_EQ(Run("hello", {"--input-file", "/nowhere"}).exit_code, 2) << "said twice";
   model_.folder().Write("tokenizer.json", ChatTokenizerJson(600));

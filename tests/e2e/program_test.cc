@@ -1,0 +1,120 @@
+// What every subcommand shares: numbers on the command line, and files and memory that fail it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_model.h"
+
+namespace dsv4::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  ProgramResult Generate(std::vector<std::string> more, std::string_view prompt = "hi") const {
+    std::vector<std::string> command{DSV4_BINARY, "generate", "--model", model_.path()};
+    command.insert(command.end(), more.begin(), more.end());
+    return RunProgram(std::move(command), prompt);
+  }
+  static ProgramResult Shell(const std::string& line) {
+    return RunProgram({"/bin/sh", "-c", line, "sh", DSV4_BINARY});
+  }
+
+  TinyModel model_;
+};
+
+TEST_F(ProgramTest, NumbersThatCannotBeMeantAreUsageErrors) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--seed", "-1"},       {"--seed", "18446744073709551616"},
+      {"--top-p", "0"},       {"--max-new-tokens", "9223372036854775808"},
+      {"--top-p", "nan"},     {"--temperature", "nan"},
+      {"--threads", "0"},     {"--context", "0"},
+      {"--logprobs", "1001"}, {"--max-new-tokens", "0"},
+  };
+  for (const std::vector<std::string>& option : wrong) {
+    const ProgramResult result = Generate({"--input-file", "-", option[0], option[1]});
+    EXPECT_EQ(result.exit_code, 2) << option[0] << ' ' << option[1];
+    EXPECT_THAT(result.err, HasSubstr(option[0] + ": expected a "));
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+}
+
+TEST_F(ProgramTest, TheLargestNumberOfNewTokensEndsAtTheContext) {
+  const ProgramResult result = Generate({"--input-file", "-", "--context", "40", "--max-new-tokens",
+                                         "9223372036854775807", "--temperature", "0"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST_F(ProgramTest, AFolderInPlaceOfAFileIsAnError) {
+  const ProgramResult result = Generate({"--input-file", "/"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("dsv4: /: cannot be read"));
+}
+
+TEST_F(ProgramTest, AMessageNamesThePromptThatCannotBeEncoded) {
+  const ProgramResult result = Generate({"--input-file", "-"}, "good\n\n\xED\xA0\x80\n");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("dsv4: prompt 2: messages[0].content"));
+}
+
+TEST_F(ProgramTest, DefaultsOfTheModelAreChecked) {
+  for (const std::string_view wrong : {"[]", "{\"top_p\":0}", "{\"temperature\":NaN}",
+                                       "{\"temperature\":1e400}", "{\"temperature\":\"1\"}"}) {
+    model_.folder().Write("generation_config.json", wrong);
+    const ProgramResult result = Generate({"--input-file", "-"});
+    EXPECT_EQ(result.exit_code, 3) << wrong;
+    EXPECT_THAT(result.err, HasSubstr("generation_config.json: ")) << wrong;
+  }
+}
+
+// The bytes of `tensor` in the last shard of `folder` become 0xFF, which is NaN in bf16.
+void FillWithNan(const TempFolder& folder, std::string_view tensor) {
+  const std::string name = "model-00002-of-00002.safetensors";
+  std::string bytes = ReadFileText(folder / name);
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const json::Value tensors = json::Parse(std::string_view(bytes).substr(8, header)).value();
+  const std::vector<json::Value>& range = tensors.Find(tensor)->Find("data_offsets")->items();
+  const auto at = [&](size_t i) {
+    return 8 + header + static_cast<uint64_t>(range[i].to_int64().value());
+  };
+  std::fill(bytes.begin() + static_cast<int64_t>(at(0)),
+            bytes.begin() + static_cast<int64_t>(at(1)), '\xFF');
+  std::filesystem::remove(folder / name);  // a link into the golden data
+  folder.Write(name, bytes);
+}
+
+TEST_F(ProgramTest, LogprobsOfABrokenModelAreStillJson) {
+  FillWithNan(model_.folder(), "head.weight");
+  const ProgramResult result =
+      Generate({"--input-file", "-", "--max-new-tokens", "2", "--jsonl", "--logprobs", "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              ::testing::AllOf(HasSubstr("\"logprob\": null"), ::testing::Not(HasSubstr("NaN"))));
+}
+
+TEST_F(ProgramTest, HelpThatCannotBeWrittenFails) {
+  for (const std::string what : {"--version", "--help", "generate --help"}) {
+    const ProgramResult result = Shell("\"$1\" " + what + " > /dev/full");
+    EXPECT_EQ(result.exit_code, 1) << what;
+    EXPECT_THAT(result.err, HasSubstr("standard output cannot be written"));
+  }
+}
+
+TEST_F(ProgramTest, ChatSaysWhenStandardInputCannotBeRead) {
+  const ProgramResult result = Shell("\"$1\" chat --model '" + model_.path() + "' < /");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("standard input cannot be read"));
+}
+
+}  // namespace
+}  // namespace dsv4::testing

@@ -1,0 +1,43 @@
+#include "tools/option_checks.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+#include <string>
+
+namespace dsv4::tools {
+
+CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
+  const std::string range = fmt::format("{} to {}", least, most);
+  const auto check = [=](std::string& text) -> std::string {
+    uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || stop != end || number < least || number > most) {
+      return fmt::format("expected a whole number from {}, found \"{}\"", range, text);
+    }
+    text = std::to_string(number);
+    return {};
+  };
+  return CLI::Validator(check, range);
+}
+
+CLI::Validator WholeNumberFrom(uint64_t least) {
+  return WholeNumber(least, std::numeric_limits<int64_t>::max())
+      .description(fmt::format("at least {}", least));
+}
+
+CLI::Validator RealNumber(double least, double most, bool open) {
+  const std::string range = fmt::format("{}{} to {}", open ? "above " : "", least, most);
+  const auto check = [=](std::string& text) -> std::string {
+    double number = 0;
+    const bool read = CLI::detail::lexical_cast(text, number);
+    const double kept = static_cast<double>(static_cast<float>(number));
+    if (read && number >= least && number <= most && (!open || kept > least)) return {};
+    return fmt::format("expected a number from {}, found \"{}\"", range, text);
+  };
+  return CLI::Validator(check, range);
+}
+
+}  // namespace dsv4::tools
