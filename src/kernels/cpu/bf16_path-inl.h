@@ -92,6 +92,24 @@ class Fp4Table {
     return {{_mm512_permutex2var_epi64(a, first, b), _mm512_permutex2var_epi64(a, second, b)}};
   }
 
+  // 0,2.. | 1,3.., the first 32 elements times 2^first, the others times 2^second: the scales are put
+  // into the table, whose halves serve the halves of the group. Steps are those of AddExponent.
+  DSV4_INLINE Two DecodeScaled(const std::byte* p, const uint32_t* first,
+                               const uint32_t* second) const {
+    constexpr __mmask32 kNotZero = 0xFEFEFEFE;
+    const Words low_step = _mm512_set1_epi32(static_cast<int>(*first));
+    const Words steps = _mm512_mask_set1_epi32(low_step, 0xFF00, static_cast<int>(*second));
+    const Words table = _mm512_mask_add_epi16(table_, kNotZero, table_, steps);
+    const __m512i half = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(0x100), 1);
+    const Words codes = _mm512_or_si512(
+        _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), half);
+    const Words upper = _mm512_srli_epi16(codes, 4);
+    // (codes & 15) | (upper & 16): bits of upper where the mask is zero; a lookup reads five bits.
+    const Words lower =
+        _mm512_ternarylogic_epi32(codes, upper, _mm512_set1_epi16(15), 0xE4);
+    return {{_mm512_permutexvar_epi16(lower, table), _mm512_permutexvar_epi16(upper, table)}};
+  }
+
  private:
   Words table_;
 };
@@ -127,6 +145,19 @@ DSV4_INLINE Two DecodeWords(const Table& table, const std::byte* p, int64_t n) {
 // What is added to the bits of a bf16 value other than zero to multiply it by 2^(code - 127).
 DSV4_INLINE int ExponentStep(std::byte code) { return (static_cast<int>(code) - 127) * 128; }
 
+// The same in both words of 32 bits, to be broadcast from memory.
+struct ExponentSteps {
+  uint32_t steps[256];
+};
+constexpr ExponentSteps kExponentSteps = [] {
+  ExponentSteps table{};
+  for (uint32_t code = 0; code < 256; ++code) {
+    const uint32_t step = ((code - 127u) * 128u) & 0xFFFFu;
+    table.steps[code] = step << 16 | step;
+  }
+  return table;
+}();
+
 // x * 2^s for words of which none but zeros may leave the range of normal numbers.
 DSV4_INLINE Words AddExponent(Words x, Words step) {
   const __mmask32 not_zero = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7FFF));
@@ -155,7 +186,16 @@ class ExponentRow {
     return {{AddExponent(x.v[0], both), AddExponent(x.v[1], both)}};
   }
 
+  DSV4_INLINE const uint32_t* First(int64_t k) const { return Steps(k); }
+  DSV4_INLINE const uint32_t* Second(int64_t k) const {
+    return Steps(Smaller(k + kGroup / 2, cols_ - 1));
+  }
+
  private:
+  DSV4_INLINE const uint32_t* Steps(int64_t k) const {
+    return kExponentSteps.steps + static_cast<uint8_t>(scales_[k >> shift_]);
+  }
+
   const std::byte* scales_;
   int64_t cols_;
   int shift_;
@@ -230,11 +270,7 @@ struct Bf16Path {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
         __builtin_prefetch(p + ahead);
-        Two two = DecodeWords<Table, kFormat, kNatural>(table, p, end - k);
-        if constexpr (kIsScaled && !kFolded) {
-          seen = WatchNan<kFormat>(p, end - k, seen);
-          two = scales[r].template Apply<kNatural>(k, two);
-        }
+        const Two two = DecodeScaled<kIsScaled && !kFolded>(table, scales[r], p, k, end, &seen);
         acc[r] = Dot(x1, two.v[1], Dot(x0, two.v[0], acc[r]));
       }
     }
@@ -251,15 +287,26 @@ struct Bf16Path {
     for (int64_t k = begin; k < end; k += kGroup, out += kGroup * 2) {
       const std::byte* const p = data + WeightBytes<kFormat>(k);
       __builtin_prefetch(p + WeightBytes<kFormat>(kPanelRowBytes / 2));
-      Two two = DecodeWords<Table, kFormat, kNatural>(table, p, end - k);
-      if constexpr (kIsScaled) {
-        seen = WatchNan<kFormat>(p, end - k, seen);
-        two = scales.template Apply<kNatural>(k, two);
-      }
+      const Two two = DecodeScaled<kIsScaled>(table, scales, p, k, end, &seen);
       _mm512_storeu_si512(out, two.v[0]);
       _mm512_storeu_si512(out + 64, two.v[1]);
     }
     *watch = seen;
+  }
+
+ private:
+  // The group from column k on, at p; columns from `end` on are zeros.
+  template <bool kScales>
+  static DSV4_INLINE Two DecodeScaled(const Table& table, const ExponentRow& scales,
+                                      const std::byte* p, int64_t k, int64_t end,
+                                      Vec::Watch* seen) {
+    if constexpr (kScales && kFormat == WeightFormat::kFp4 && !kNatural) {
+      if (k + kGroup <= end) return table.DecodeScaled(p, scales.First(k), scales.Second(k));
+    }
+    const Two two = DecodeWords<Table, kFormat, kNatural>(table, p, end - k);
+    if constexpr (!kScales) return two;
+    *seen = WatchNan<kFormat>(p, end - k, *seen);
+    return scales.template Apply<kNatural>(k, two);
   }
 };
 

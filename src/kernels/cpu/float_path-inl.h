@@ -52,13 +52,13 @@ struct FloatPath {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
         __builtin_prefetch(p + ahead);
-        acc[r] = AddGroup<kFolded>(DecodeGroup<kFormat>(p, &seen), scales[r], k, x, acc[r]);
+        acc[r] = AddGroup(Decode<kIsScaled && !kFolded>(p, scales[r], k, end, &seen), x, acc[r]);
       }
     }
     if (k < end) {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
-        acc[r] = AddGroup<kFolded>(DecodePart<kFormat>(p, end - k, &seen), scales[r], k, x, acc[r]);
+        acc[r] = AddGroup(Decode<kIsScaled && !kFolded>(p, scales[r], k, end, &seen), x, acc[r]);
       }
     }
     for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * kLanes);
@@ -73,9 +73,7 @@ struct FloatPath {
     for (int64_t k = begin; k < end; k += kGroup, out += kGroup * 4) {
       const std::byte* const p = data + WeightBytes<kFormat>(k);
       __builtin_prefetch(p + WeightBytes<kFormat>(kPanelRowBytes / 4));
-      Vec::Four four = k + kGroup <= end ? DecodeGroup<kFormat>(p, &seen)
-                                         : DecodePart<kFormat>(p, end - k, &seen);
-      if constexpr (kIsScaled) scales.Apply(k, &four);
+      const Vec::Four four = Decode<kIsScaled>(p, scales, k, end, &seen);
       for (int i = 0; i < 4; ++i) {
         Vec::Store(rounds ? Vec::RoundMantissa<16>(four.v[i]) : four.v[i], out + i * kLaneBytes);
       }
@@ -84,10 +82,20 @@ struct FloatPath {
   }
 
  private:
-  template <bool kFolded>
-  static DSV4_INLINE Vec::F AddGroup(Vec::Four w, const Scales& scales, int64_t k,
-                                     const std::byte* x, Vec::F acc) {
-    if constexpr (kIsScaled && !kFolded) scales.Apply(k, &w);
+  // The group from column k on, at p; columns from `end` on are zeros.
+  template <bool kScales>
+  static DSV4_INLINE Vec::Four Decode(const std::byte* p, const Scales& scales, int64_t k,
+                                      int64_t end, Vec::Watch* watch) {
+    if (k + kGroup <= end) {
+      if constexpr (kScales) return DecodeScaled<kFormat, kScale>(p, scales, k, watch);
+      return DecodeGroup<kFormat>(p, watch);
+    }
+    Vec::Four four = DecodePart<kFormat>(p, end - k, watch);
+    if constexpr (kScales) scales.Apply(k, &four);
+    return four;
+  }
+
+  static DSV4_INLINE Vec::F AddGroup(const Vec::Four& w, const std::byte* x, Vec::F acc) {
     for (int i = 0; i < 4; ++i) acc = Vec::Fma(Vec::Load(x + i * kLaneBytes), w.v[i], acc);
     return acc;
   }

@@ -125,6 +125,13 @@ struct Vec {
              HalfToFloat(_mm_unpacklo_epi8(zero, odd)), HalfToFloat(_mm_unpackhi_epi8(zero, odd))}};
   }
 
+  static DSV4_INLINE Four Fp4Scaled(const std::byte* p, float first, float second) {
+    const Four four = Fp4(p);
+    const F s0 = Set(first);
+    const F s1 = Set(second);
+    return {{Mul(four.v[0], s0), Mul(four.v[1], s1), Mul(four.v[2], s0), Mul(four.v[3], s1)}};
+  }
+
   // A group of bf16 values (64 bytes).
   static DSV4_INLINE Four Bf16s(const std::byte* p) {
     const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

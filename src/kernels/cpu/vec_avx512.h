@@ -112,17 +112,23 @@ struct Vec {
     return HalvesToFloats(_mm512_and_si512(even, keep), _mm512_and_si512(odd, keep));
   }
 
-  // A group of E2M1 codes (32 bytes). A lookup reads only the low four bits of a lane.
-  static DSV4_INLINE Four Fp4(const std::byte* p) {
-    const __m512 table = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f,
-                                        -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
+  static DSV4_INLINE F Fp4Table() {
+    return _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f, -1.0f,
+                          -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
+  }
+  // A group of E2M1 codes (32 bytes) times the scales of its halves, which are put into the tables.
+  // A lookup reads only the low four bits of a lane.
+  static DSV4_INLINE Four Fp4Scaled(const std::byte* p, float first, float second) {
+    const F low_table = Mul(Fp4Table(), Set(first));
+    const F high_table = Mul(Fp4Table(), Set(second));
     const auto* const q = reinterpret_cast<const __m128i*>(p);
     const __m512i low = _mm512_cvtepu8_epi32(_mm_loadu_si128(q));
     const __m512i high = _mm512_cvtepu8_epi32(_mm_loadu_si128(q + 1));
-    return {{_mm512_permutexvar_ps(low, table), _mm512_permutexvar_ps(high, table),
-             _mm512_permutexvar_ps(_mm512_srli_epi32(low, 4), table),
-             _mm512_permutexvar_ps(_mm512_srli_epi32(high, 4), table)}};
+    return {{_mm512_permutexvar_ps(low, low_table), _mm512_permutexvar_ps(high, high_table),
+             _mm512_permutexvar_ps(_mm512_srli_epi32(low, 4), low_table),
+             _mm512_permutexvar_ps(_mm512_srli_epi32(high, 4), high_table)}};
   }
+  static DSV4_INLINE Four Fp4(const std::byte* p) { return Fp4Scaled(p, 1.0f, 1.0f); }
 
   static DSV4_INLINE F EvenBf16s(__m512i x) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));

@@ -74,12 +74,17 @@ class RowScales {
   // Multiplies the group from column k on by its scales.
   DSV4_INLINE void Apply(int64_t k, Vec::Four* w) const {
     const float first = At(k);
-    Multiply(first, split_ && k + kGroup / 2 < cols_ ? At(k + kGroup / 2) : first, w);
+    Multiply(first, Second(k, first), w);
   }
   // By the reciprocals of the scales, which are exact for normal powers of two.
   DSV4_INLINE void Undo(int64_t k, Vec::Four* w) const {
     const float first = 1.0f / At(k);
     Multiply(first, split_ && k + kGroup / 2 < cols_ ? 1.0f / At(k + kGroup / 2) : first, w);
+  }
+
+  // Of the second half of a group whose first half has `first`.
+  DSV4_INLINE float Second(int64_t k, float first) const {
+    return split_ && k + kGroup / 2 < cols_ ? At(k + kGroup / 2) : first;
   }
 
   DSV4_INLINE float At(int64_t k) const {
@@ -109,6 +114,19 @@ class RowScales {
   bool split_ = false;
   const std::byte* scales_ = nullptr;
 };
+
+// A whole group times its scales.
+template <WeightFormat kFormat, ScaleFormat kScale>
+DSV4_INLINE Vec::Four DecodeScaled(const std::byte* p, const RowScales<kFormat, kScale>& scales,
+                                   int64_t k, Vec::Watch* watch) {
+  if constexpr (kFormat == WeightFormat::kFp4) {
+    const float first = scales.At(k);
+    return Vec::Fp4Scaled(p, first, scales.Second(k, first));
+  }
+  Vec::Four four = DecodeGroup<kFormat>(p, watch);
+  scales.Apply(k, &four);
+  return four;
+}
 
 // Whether scales change at half groups at the finest, which the vector forms need.
 DSV4_INLINE bool HasVectorBlocks(const WeightView& w) {
