@@ -62,34 +62,32 @@ std::vector<Check> Checks() {
 
 class GoldenModelTest : public ::testing::TestWithParam<Check> {};
 
+std::vector<Verdict> Judge(GoldenModel& golden, const std::string& what) {
+  if (what.starts_with("block ")) return golden.CheckBlock(std::stoi(what.substr(6)));
+  if (what == "head") return {golden.CheckHead()};
+  if (what == "decode taps") return golden.CheckDecodeTaps();
+  std::vector<Verdict> verdicts;
+  for (const json::Value& entry : golden.doc().Find("cases")->items()) {
+    if (entry.Find("name")->as_string() == what) verdicts.push_back(golden.CheckLogits(entry));
+  }
+  return verdicts;
+}
+
 TEST_P(GoldenModelTest, AgreesWithTheReference) {
   const auto& [variant, what] = GetParam();
-  const Result<const kernels::Kernels*> kernels = kernels::Choose("");
-  ASSERT_TRUE(kernels) << kernels.error().message;
-  const std::unique_ptr<Ops> ops = MakeCpuOps(**kernels, 2);
-  const Result<std::unique_ptr<GoldenModel>> golden =
-      GoldenModel::Load(kRoot / variant, kRoot / variant / "checkpoint", *ops);
-  ASSERT_TRUE(golden) << golden.error().message;
-
-  std::vector<Verdict> verdicts;
-  if (what.starts_with("block ")) {
-    verdicts = (*golden)->CheckBlock(std::stoi(what.substr(6)));
-  } else if (what == "head") {
-    verdicts = {(*golden)->CheckHead()};
-  } else if (what == "decode taps") {
-    verdicts = (*golden)->CheckDecodeTaps();
-  } else {
-    for (const json::Value& entry : (*golden)->doc().Find("cases")->items()) {
-      if (entry.Find("name")->as_string() == what) {
-        verdicts.push_back((*golden)->CheckLogits(entry));
-      }
+  for (const kernels::Kernels* const kernels : kernels::Runnable()) {
+    const std::unique_ptr<Ops> ops = MakeCpuOps(*kernels, 2);
+    const Result<std::unique_ptr<GoldenModel>> golden =
+        GoldenModel::Load(kRoot / variant, kRoot / variant / "checkpoint", *ops);
+    ASSERT_TRUE(golden) << golden.error().message;
+    const std::vector<Verdict> verdicts = Judge(**golden, what);
+    EXPECT_FALSE(verdicts.empty());
+    for (size_t i = 0; i < verdicts.size(); ++i) {
+      EXPECT_TRUE(verdicts[i].ok) << kernels->name << ": " << verdicts[i].text;
+      // The measures of what held, for --gtest_output.
+      RecordProperty(std::string(kernels->name) + "_measure_" + std::to_string(i),
+                     verdicts[i].text);
     }
-  }
-  EXPECT_FALSE(verdicts.empty());
-  for (size_t i = 0; i < verdicts.size(); ++i) {
-    EXPECT_TRUE(verdicts[i].ok) << verdicts[i].text;
-    // The measures of what held, for --gtest_output.
-    RecordProperty("measure_" + std::to_string(i), verdicts[i].text);
   }
 }
 
