@@ -135,6 +135,7 @@ Result<json::Value> DetokenizeLine(const Tokenizer& tokenizer, const json::Value
 
 Result<std::vector<int32_t>> IdsOfText(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
+  constexpr size_t kLongestQuote = 40;  // bytes of a word that a message shows
   std::vector<int32_t> ids;
   for (size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;
        at = text.find_first_not_of(kBlanks, at)) {
@@ -143,7 +144,8 @@ Result<std::vector<int32_t>> IdsOfText(std::string_view text) {
     int64_t id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || stop != word.data() + word.size()) {
-      return BadInput("standard input, byte {}: expected a token id, found '{}'", at, word);
+      return BadInput("standard input, byte {}: expected a token id, found '{}'", at,
+                      word.substr(0, kLongestQuote));
     }
     ids.push_back(IdOf(id));
     at = end;

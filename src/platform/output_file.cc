@@ -140,6 +140,7 @@ Status OutputFile::Commit() {
 }
 
 Result<OutputFolder> OutputFolder::Create(const fs::path& folder, Existing existing) {
+  if (folder.empty()) return UsageError("a folder to make: expected a name, found none");
   const fs::path name = WithoutTrailingSlash(folder);
   DSV4_TRY(CheckFinalName(name, existing));
   fs::path temporary = WithSuffix(name, "tmp");

@@ -93,6 +93,12 @@ TEST(OutputFile, ALinkStaysAndItsFileIsReplaced) {
   EXPECT_EQ(ReadFileText(folder / "sub/a"), "new");
 }
 
+TEST(OutputFolder, NeedsAName) {
+  const auto made = OutputFolder::Create("", OutputFolder::Existing::kEmpty);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::kUsage);
+}
+
 TEST(OutputFolder, FilledMeanwhileIsNotReplaced) {
   const TempFolder folder;
   auto out = OutputFolder::Create(folder / "out", OutputFolder::Existing::kEmpty);

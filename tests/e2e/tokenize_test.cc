@@ -160,6 +160,10 @@ TEST(TokenizeCommand, ExitCodesSayWhatWasWrong) {
   const ProgramResult word = RunDsv4({"detokenize", "--tokenizer", kPublishedTokenizer}, "1 2x 3");
   EXPECT_EQ(word.exit_code, 3);
   EXPECT_THAT(word.err, HasSubstr("byte 2: expected a token id, found '2x'"));
+  const ProgramResult huge =
+      RunDsv4({"detokenize", "--tokenizer", kPublishedTokenizer}, std::string(100000, 'x'));
+  EXPECT_EQ(huge.exit_code, 3);
+  EXPECT_LT(huge.err.size(), 200u) << "the word is quoted in part";
   for (const char* verb : {"tokenize", "detokenize"}) {
     const ProgramResult help = RunDsv4({verb, "--help"}, "");
     EXPECT_EQ(help.exit_code, 0);
