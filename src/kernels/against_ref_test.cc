@@ -52,7 +52,8 @@ std::vector<Bf16> WildBf16(int64_t n, uint32_t seed) {
   std::vector<Bf16> x = RandomBf16(n, seed);
   const float specials[] = {kNan, -kNan, kInf, -kInf, 0.0f, -0.0f, 1e-40f, -3e38f, 448.0f, 0.25f};
   for (size_t i = 0; i < x.size(); ++i) {
-    if (i / 97 % 3 == 1) x[i] = ToBf16(ToFloat(x[i]) * std::ldexp(1.0f, static_cast<int>(i % 50) - 40));
+    if (i / 97 % 3 == 1)
+      x[i] = ToBf16(ToFloat(x[i]) * std::ldexp(1.0f, static_cast<int>(i % 50) - 40));
     if (rng() % 61 == 0) x[i] = ToBf16(specials[rng() % std::size(specials)]);
   }
   return x;
@@ -164,9 +165,8 @@ TEST_P(AgainstRef, Norms) {
         set.rms_norm(y, weight, 2, cols, 1e-6f, y);
       });
     }
-    ExpectSameBits<float>(k(), 2, [&](const Kernels& set, float* r) {
-      set.rms_factor(x.data(), 2, cols, 1e-6f, r);
-    });
+    ExpectSameBits<float>(
+        k(), 2, [&](const Kernels& set, float* r) { set.rms_factor(x.data(), 2, cols, 1e-6f, r); });
   }
 }
 
@@ -253,7 +253,7 @@ TEST_P(AgainstRef, TopK) {
   for (const auto& [n, count, kind] : cases) {
     std::vector<float> scores = RandomFloats(n, static_cast<uint32_t>(n + count));
     for (float& s : scores) {
-      if (kind == 1) s = std::round(s * 2.0f);          // ties, both zeros
+      if (kind == 1) s = std::round(s * 2.0f);  // ties, both zeros
       if (kind == 2 && rng() % 3 != 0) s = rng() % 2 ? kNan : -kInf;
       if (kind == 3 && rng() % 9 == 0) s = kInf;
     }
@@ -441,6 +441,61 @@ TEST_P(AgainstRef, IndexScores) {
         }
       }
     }
+  }
+}
+
+// Beyond ref all sets have one exp, and sums of the same few steps: docs/numerics.md promises it.
+TEST(FastSets, HaveTheSameBitsWhereNoLanesAreAdded) {
+  if (Runnable().size() < 2) GTEST_SKIP() << "no set but ref runs here";
+  constexpr int32_t kWidth = 160, kHeads = 21, kKeys = 77;
+  const IndexRowLayout layout{kWidth};
+  std::vector<std::byte> q(static_cast<size_t>(kHeads * layout.row_bytes()));
+  std::vector<std::byte> keys(static_cast<size_t>(kKeys * layout.row_bytes()));
+  ref::PackIndexRows(RandomBf16(kHeads * kWidth, 30).data(), kHeads, layout, q.data());
+  ref::PackIndexRows(RandomBf16(kKeys * kWidth, 31).data(), kKeys, layout, keys.data());
+  const auto weights = RandomFloats(kHeads, 32);
+  const std::byte* const runs[] = {keys.data()};
+  const auto scores = [&](const Kernels& set) {
+    std::vector<float> out(kKeys);
+    set.index_scores({.q = q.data(),
+                      .weights = weights.data(),
+                      .num_heads = kHeads,
+                      .layout = layout,
+                      .runs = runs,
+                      .run_length = kKeys,
+                      .end = kKeys,
+                      .scores = out.data()});
+    return out;
+  };
+  const auto gate = WildBf16(5000, 33);
+  const auto up = RandomBf16(5000, 34);
+  const auto swiglu = [&](const Kernels& set) {
+    std::vector<Bf16> out(5000);
+    set.swiglu(
+        {.gate = gate.data(), .up = up.data(), .num_rows = 1, .width = 5000, .output = out.data()});
+    return out;
+  };
+  const auto score = RandomFloats(9 * 500, 35, 20.0f);
+  const auto kv = RandomFloats(9 * 500, 36);
+  const auto pool = [&](const Kernels& set) {
+    std::vector<const float*> kv_rows, score_rows;
+    for (int r = 0; r < 9; ++r) {
+      kv_rows.push_back(kv.data() + r * 500);
+      score_rows.push_back(score.data() + r * 500);
+    }
+    std::vector<Bf16> out(500);
+    set.pool({.kv = kv_rows.data(),
+              .score = score_rows.data(),
+              .num_rows = 9,
+              .width = 500,
+              .output = out.data()});
+    return out;
+  };
+  const Kernels& first = *Runnable()[1];
+  for (const Kernels* set : Runnable().subspan(1)) {
+    EXPECT_EQ(scores(*set), scores(first)) << set->name;
+    EXPECT_EQ(swiglu(*set), swiglu(first)) << set->name;
+    EXPECT_EQ(pool(*set), pool(first)) << set->name;
   }
 }
 

@@ -1,8 +1,7 @@
-// Sparse attention: kernels/ref/attention.cc with sums in vector lanes. A tile of 64 rows is decoded
-// once for all heads; dot products run over tiles of heads by four rows, weighted sums over tiles
-// of heads by a few vectors of columns. No tile mixes heads or rows, so a head has the same bits
-// in any company.
-// Include it inside a target region, after quant-inl.h.
+// Sparse attention: kernels/ref/attention.cc with sums in vector lanes. A tile of 64 rows is
+// decoded once for all heads; dot products run over tiles of heads by four rows, weighted sums over
+// tiles of heads by a few vectors of columns. No tile mixes heads or rows, so a head has the same
+// bits in any company. Include it inside a target region, after quant-inl.h.
 #pragma once
 
 namespace dsv4::kernels::cpu {
@@ -141,8 +140,8 @@ DSV4_INLINE void ValueTile(const AttentionScratch& s, int64_t head, int64_t c, i
   for (int h = 0; h < kHeads; ++h) {
     const F correction = RowVec::Set(s.correction[head + h]);
     for (int v = 0; v < kVecs; ++v) {
-      sums[h][v] = RowVec::Mul(
-          RowVec::Load(s.values + (head + h) * s.columns + c + v * kLanes), correction);
+      sums[h][v] =
+          RowVec::Mul(RowVec::Load(s.values + (head + h) * s.columns + c + v * kLanes), correction);
     }
   }
   const float* p = s.p + head * kTileRows;

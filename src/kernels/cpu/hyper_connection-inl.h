@@ -7,7 +7,6 @@ namespace {
 
 constexpr int32_t kUsualHc = 4;
 
-// What no compiler may unroll is written for the usual number of copies.
 void HcCombine(const Bf16* h, const float* pre, int64_t num_rows, int32_t hc, int64_t dim,
                Bf16* x) {
   for (int64_t row = 0; row < num_rows; ++row, h += hc * dim, pre += hc, x += dim) {

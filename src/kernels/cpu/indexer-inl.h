@@ -19,8 +19,8 @@ constexpr int64_t kBlockLanes = kIndexBlock / 4;
 struct IndexQueries {
   // [num_heads, width]: twice the values. A whole vector is written at the end.
   alignas(64) std::byte bytes[kQueryBytes + 4 * kLanes];
-  int32_t start[kQueryBytes / kIndexBlock];     // [num_heads, num_blocks]: -12 * sum of the block
-  float scale[kQueryBytes / kIndexBlock];       // [num_heads, num_blocks], quartered
+  int32_t start[kQueryBytes / kIndexBlock];  // [num_heads, num_blocks]: -12 * sum of the block
+  float scale[kQueryBytes / kIndexBlock];    // [num_heads, num_blocks], quartered
   int64_t width;
   int64_t num_blocks;
 };
@@ -99,7 +99,8 @@ DSV4_INLINE void ScoreTile(const IndexQueries& queries, const IndexKeys& keys, i
     const int64_t at = head * queries.num_blocks + b;
     RowVec::I sums[kHeads][kIndexVecs];
     for (int h = 0; h < kHeads; ++h) {
-      for (auto& sum : sums[h]) sum = IndexVec::DotStart(queries.start[at + h * queries.num_blocks]);
+      for (auto& sum : sums[h])
+        sum = IndexVec::DotStart(queries.start[at + h * queries.num_blocks]);
     }
     for (int64_t i = 0; i < kBlockLanes; ++i, q += 4, key += kKeysAtOnce * 4) {
       RowVec::I four[kIndexVecs];

@@ -80,13 +80,9 @@ void PackIndexRows(const Bf16* x, int64_t num_rows, IndexRowLayout layout, std::
     for (int32_t begin = 0; begin < layout.width; begin += kBlock) {
       const float scale =
           Pow2Ceil(MaxMagnitude(x + begin, kBlock, kMinAmaxE2m1) * (1.0f / kE2m1Max));
-      uint8_t codes[kBlock];
-      for (int i = 0; i < kBlock; i += kLanes) {
-        const F value = RowVec::LoadBf16(x + begin + i);
-        RowVec::StoreE2m1Codes(RowVec::Div(value, RowVec::Set(scale)), codes + i);
-      }
-      for (int i = 0; i < kBlock / 2; ++i) {
-        packed[begin / 2 + i] = static_cast<std::byte>(codes[2 * i] | (codes[2 * i + 1] << 4));
+      for (int32_t i = begin; i < begin + kBlock; i += kLanes) {
+        const F value = RowVec::LoadBf16(x + i);
+        RowVec::StoreE2m1Codes(RowVec::Div(value, RowVec::Set(scale)), packed + i / 2);
       }
       packed[layout.scale_offset() + begin / kBlock] = static_cast<std::byte>(EncodeE8m0(scale));
     }

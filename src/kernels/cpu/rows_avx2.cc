@@ -1,5 +1,5 @@
-// The entries other than products for AVX2, FMA and F16C. Shared headers come before the target region: they are
-// baseline code.
+// The entries other than products for AVX2, FMA and F16C. Shared headers come before the target
+// region: they are baseline code.
 #include <immintrin.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// The entries other than products for AVX-512 F, BW, DQ and VL. Shared headers come before the target region: they are
-// baseline code.
+// The entries other than products for AVX-512 F, BW, DQ and VL. Shared headers come before the
+// target region: they are baseline code.
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 takes the "undefined" operands inside its own intrinsics for mistakes.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -21,7 +21,9 @@
 #if defined(__x86_64__)
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), apply_to = function)
+#pragma clang attribute push(                                                    \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
+    apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")

@@ -1,5 +1,5 @@
-// The indexer's scores for AVX-512 with VNNI. Shared headers come before the target region: they are
-// baseline code.
+// The indexer's scores for AVX-512 with VNNI. Shared headers come before the target region: they
+// are baseline code.
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 takes the "undefined" operands inside its own intrinsics for mistakes.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -16,7 +16,9 @@
 #if defined(__x86_64__)
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), apply_to = function)
+#pragma clang attribute push(                                                               \
+    __attribute__((target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
+    apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")

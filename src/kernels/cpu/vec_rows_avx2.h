@@ -10,10 +10,10 @@ namespace dsv4::kernels::cpu {
 namespace {
 
 struct RowVec : Vec {
-  static constexpr int kHeadTile = 3;     // heads by four rows of dot products in registers
-  static constexpr int kValueHeads = 6;   // heads by kValueVecs vectors of weighted sums
+  static constexpr int kHeadTile = 3;    // heads by four rows of dot products in registers
+  static constexpr int kValueHeads = 6;  // heads by kValueVecs vectors of weighted sums
   static constexpr int kValueVecs = 2;
-  static constexpr int kIndexHeads = 4;   // index heads by two vectors of keys
+  static constexpr int kIndexHeads = 4;  // index heads by two vectors of keys
 
   using I = __m256i;
   static constexpr int kAllLanes = 0xFF;
@@ -44,8 +44,7 @@ struct RowVec : Vec {
     const I odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const I up = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
     const I nan = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
-    return _mm256_blendv_epi8(up, nan,
-                              _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+    return _mm256_blendv_epi8(up, nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
   }
   static DSV4_INLINE __m128i Bf16Bits(F x) {
     const I upper = _mm256_srli_epi32(RoundBits(x), 16);
@@ -95,8 +94,7 @@ struct RowVec : Vec {
   // Sums of four vectors, lanes neighbouring first.
   static DSV4_INLINE void StoreSums(F a, F b, F c, F d, float* p) {
     const F four = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
-    _mm_storeu_ps(
-        p, _mm_add_ps(_mm256_castps256_ps128(four), _mm256_extractf128_ps(four, 1)));
+    _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(four), _mm256_extractf128_ps(four, 1)));
   }
 
   // Lane i takes lane i ^ half; kLanes > half.
@@ -147,17 +145,16 @@ struct RowVec : Vec {
     const I subnormal = _mm256_cvtps_epi32(Mul(magnitude, Set(0x1p9f)));
     const I is_small = _mm256_castps_si256(_mm256_cmp_ps(magnitude, Set(0x1p-6f), _CMP_LT_OQ));
     I code = _mm256_blendv_epi8(normal, subnormal, is_small);
-    code = _mm256_blendv_epi8(
-        code, _mm256_set1_epi32(0x7F),
-        _mm256_castps_si256(_mm256_cmp_ps(rounded, rounded, _CMP_UNORD_Q)));
+    code = _mm256_blendv_epi8(code, _mm256_set1_epi32(0x7F),
+                              _mm256_castps_si256(_mm256_cmp_ps(rounded, rounded, _CMP_UNORD_Q)));
     const I sign = _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(rounded), 24),
                                     _mm256_set1_epi32(0x80));
     StoreLowBytes(_mm256_or_si256(code, sign), p, n);
   }
-  // E2M1 codes of x, one to a byte.
-  static DSV4_INLINE void StoreE2m1Codes(F x, uint8_t* p) {
+  // E2M1 codes of x, two to a byte. NaN lies beyond all borders.
+  static DSV4_INLINE void StoreE2m1Codes(F x, std::byte* p) {
     const F m = Abs(x);
-    // Compares give -1 where the magnitude lies beyond the border; NaN lies beyond all.
+    // Compares give -1 where the magnitude lies beyond the border.
     I code = Count(_mm256_setzero_si256(), _mm256_cmp_ps(m, Set(0.25f), _CMP_NLE_UQ));
     code = Count(code, _mm256_cmp_ps(m, Set(0.75f), _CMP_NLT_UQ));
     code = Count(code, _mm256_cmp_ps(m, Set(1.25f), _CMP_NLE_UQ));
@@ -165,9 +162,16 @@ struct RowVec : Vec {
     code = Count(code, _mm256_cmp_ps(m, Set(2.5f), _CMP_NLE_UQ));
     code = Count(code, _mm256_cmp_ps(m, Set(3.5f), _CMP_NLT_UQ));
     code = Count(code, _mm256_cmp_ps(m, Set(5.0f), _CMP_NLE_UQ));
-    const I sign = _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(x), 28),
-                                    _mm256_set1_epi32(8));
-    StoreLowBytes(_mm256_or_si256(code, sign), p, kLanes);
+    const I sign =
+        _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(x), 28), _mm256_set1_epi32(8));
+    code = _mm256_or_si256(code, sign);
+    const I pairs = _mm256_or_si256(code, _mm256_srli_epi64(code, 28));  // in the lowest bytes
+    const I low = _mm256_shuffle_epi8(pairs, _mm256_set1_epi64x(0x0800));
+    const int first = _mm_cvtsi128_si32(_mm256_castsi256_si128(low));
+    const int second = _mm_cvtsi128_si32(_mm256_extracti128_si256(low, 1));
+    const uint32_t all =
+        (static_cast<uint32_t>(first) & 0xFFFFu) | (static_cast<uint32_t>(second) << 16);
+    std::memcpy(p, &all, sizeof(all));
   }
   static DSV4_INLINE I Count(I counts, F is_true) {
     return _mm256_sub_epi32(counts, _mm256_castps_si256(is_true));
@@ -176,8 +180,8 @@ struct RowVec : Vec {
     const I bytes = _mm256_packus_epi16(_mm256_packus_epi32(x, x), _mm256_setzero_si256());
     const int low = _mm_cvtsi128_si32(_mm256_castsi256_si128(bytes));
     const int high = _mm_cvtsi128_si32(_mm256_extracti128_si256(bytes, 1));
-    const uint64_t all = static_cast<uint32_t>(low) |
-                         (static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32);
+    const uint64_t all =
+        static_cast<uint32_t>(low) | (static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32);
     std::memcpy(p, &all, static_cast<size_t>(n));
   }
 
@@ -193,8 +197,8 @@ struct RowVec : Vec {
   static DSV4_INLINE F LoadE2m1(const std::byte* p) {
     int32_t codes;
     std::memcpy(&codes, p, sizeof(codes));
-    const I shifted = _mm256_srlv_epi32(_mm256_set1_epi32(codes),
-                                        _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    const I shifted =
+        _mm256_srlv_epi32(_mm256_set1_epi32(codes), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
     const F table = _mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f);
     const I sign = _mm256_slli_epi32(_mm256_srli_epi32(shifted, 3), 31);
     return _mm256_or_ps(_mm256_permutevar8x32_ps(table, shifted), _mm256_castsi256_ps(sign));
@@ -203,9 +207,7 @@ struct RowVec : Vec {
   // Index keys. A lane holds four columns of one key as bytes 0…24: twice the value plus 12.
   static DSV4_INLINE I ZeroI() { return _mm256_setzero_si256(); }
   static DSV4_INLINE I SetI(int32_t x) { return _mm256_set1_epi32(x); }
-  static DSV4_INLINE I LoadI(const void* p) {
-    return _mm256_loadu_si256(static_cast<const I*>(p));
-  }
+  static DSV4_INLINE I LoadI(const void* p) { return _mm256_loadu_si256(static_cast<const I*>(p)); }
   static DSV4_INLINE void StoreI(I x, void* p) { _mm256_storeu_si256(static_cast<I*>(p), x); }
   // Spreads the four codes in the lower half of each lane.
   static DSV4_INLINE I KeyBytes(I lanes) {

@@ -10,10 +10,10 @@ namespace dsv4::kernels::cpu {
 namespace {
 
 struct RowVec : Vec {
-  static constexpr int kHeadTile = 6;     // heads by four rows of dot products in registers
-  static constexpr int kValueHeads = 6;   // heads by kValueVecs vectors of weighted sums
+  static constexpr int kHeadTile = 6;    // heads by four rows of dot products in registers
+  static constexpr int kValueHeads = 6;  // heads by kValueVecs vectors of weighted sums
   static constexpr int kValueVecs = 4;
-  static constexpr int kIndexHeads = 8;   // index heads by two vectors of keys
+  static constexpr int kIndexHeads = 8;  // index heads by two vectors of keys
 
   using I = __m512i;
   static constexpr int kAllLanes = 0xFFFF;
@@ -82,10 +82,9 @@ struct RowVec : Vec {
   }
   // Sums of four vectors: lanes 8 apart, then neighbouring ones.
   static DSV4_INLINE void StoreSums(F a, F b, F c, F d, float* p) {
-    const __m256 four = _mm256_hadd_ps(_mm256_hadd_ps(Halved(a), Halved(b)),
-                                       _mm256_hadd_ps(Halved(c), Halved(d)));
-    _mm_storeu_ps(
-        p, _mm_add_ps(_mm256_castps256_ps128(four), _mm256_extractf128_ps(four, 1)));
+    const __m256 four =
+        _mm256_hadd_ps(_mm256_hadd_ps(Halved(a), Halved(b)), _mm256_hadd_ps(Halved(c), Halved(d)));
+    _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(four), _mm256_extractf128_ps(four, 1)));
   }
 
   // Lane i takes lane i ^ half; kLanes > half.
@@ -108,8 +107,8 @@ struct RowVec : Vec {
   static DSV4_INLINE F Xor(F a, F b) { return _mm512_xor_ps(a, b); }
   // p[0], p[0], p[1], p[1], …; n values, zeros behind.
   static DSV4_INLINE F Doubled(const float* p, int64_t n) {
-    return _mm512_permutexvar_ps(
-        _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), LoadPart(p, n));
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
+                                 LoadPart(p, n));
   }
 
   // Sums of squares in double, element k in sum k mod 8: kLanes elements at a time.
@@ -133,8 +132,8 @@ struct RowVec : Vec {
     const I normal = _mm512_sub_epi32(_mm512_srli_epi32(_mm512_castps_si512(magnitude), 20),
                                       _mm512_set1_epi32(120 << 3));
     const I subnormal = _mm512_cvtps_epi32(Mul(magnitude, Set(0x1p9f)));
-    I code = _mm512_mask_mov_epi32(
-        normal, _mm512_cmp_ps_mask(magnitude, Set(0x1p-6f), _CMP_LT_OQ), subnormal);
+    I code = _mm512_mask_mov_epi32(normal, _mm512_cmp_ps_mask(magnitude, Set(0x1p-6f), _CMP_LT_OQ),
+                                   subnormal);
     code = _mm512_mask_mov_epi32(code, _mm512_cmp_ps_mask(rounded, rounded, _CMP_UNORD_Q),
                                  _mm512_set1_epi32(0x7F));
     const I sign = _mm512_and_si512(_mm512_srli_epi32(_mm512_castps_si512(rounded), 24),
@@ -144,8 +143,8 @@ struct RowVec : Vec {
   static DSV4_INLINE I Count(I counts, __mmask16 is_true) {
     return _mm512_mask_add_epi32(counts, is_true, counts, _mm512_set1_epi32(1));
   }
-  // E2M1 codes of x, one to a byte. NaN lies beyond all borders.
-  static DSV4_INLINE void StoreE2m1Codes(F x, uint8_t* p) {
+  // E2M1 codes of x, two to a byte. NaN lies beyond all borders.
+  static DSV4_INLINE void StoreE2m1Codes(F x, std::byte* p) {
     const F m = Abs(x);
     I code = Count(_mm512_setzero_si512(), _mm512_cmp_ps_mask(m, Set(0.25f), _CMP_NLE_UQ));
     code = Count(code, _mm512_cmp_ps_mask(m, Set(0.75f), _CMP_NLT_UQ));
@@ -154,10 +153,11 @@ struct RowVec : Vec {
     code = Count(code, _mm512_cmp_ps_mask(m, Set(2.5f), _CMP_NLE_UQ));
     code = Count(code, _mm512_cmp_ps_mask(m, Set(3.5f), _CMP_NLT_UQ));
     code = Count(code, _mm512_cmp_ps_mask(m, Set(5.0f), _CMP_NLE_UQ));
-    const I sign = _mm512_and_si512(_mm512_srli_epi32(_mm512_castps_si512(x), 28),
-                                    _mm512_set1_epi32(8));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                     _mm512_cvtepi32_epi8(_mm512_or_si512(code, sign)));
+    const I sign =
+        _mm512_and_si512(_mm512_srli_epi32(_mm512_castps_si512(x), 28), _mm512_set1_epi32(8));
+    code = _mm512_or_si512(code, sign);
+    const I pairs = _mm512_or_si512(code, _mm512_srli_epi64(code, 28));  // in the lowest bytes
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm512_cvtepi64_epi8(pairs));
   }
 
   // kLanes E4M3 codes.
