@@ -13,6 +13,7 @@
 
 #include "kernels/dispatch.h"
 #include "ops/cpu_ops.h"
+#include "tools/kernel_choice.h"
 
 namespace dsv4::test {
 namespace {
