@@ -2,6 +2,7 @@
 // kernel or in the configuration, and the block that holds the rule must no longer agree.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -13,6 +14,7 @@
 
 #include "kernels/dispatch.h"
 #include "ops/cpu_ops.h"
+#include "ops/cpu_ops_impl.h"
 #include "tests/golden_support/golden_model.h"
 #include "tests/support/temp_folder.h"
 
@@ -100,6 +102,18 @@ void QuantisedRotary(Kernels* k) {
   };
 }
 
+// One scale for 128 channels of a KV row instead of 64.
+void WideKvBlocks(Kernels* k) {
+  k->pack_kv_rows = [](const Bf16* x, int64_t num_rows, KvRowLayout layout, std::byte* packed) {
+    std::vector<Bf16> wrong(x, x + num_rows * layout.width);
+    for (int64_t row = 0; row < num_rows; ++row) {
+      Right().act_quant_in_place(wrong.data() + row * layout.width, 1, layout.num_codes(), 128,
+                                 kernels::ActScale::kPowerOfTwo);
+    }
+    Right().pack_kv_rows(wrong.data(), num_rows, layout, packed);
+  };
+}
+
 void NoHadamard(Kernels* k) {
   k->hadamard = [](Bf16*, int64_t, int32_t) {};
 }
@@ -151,6 +165,7 @@ constexpr Fault kFaults[] = {
     {"clamp_missing", "flash-tiny", 0, nullptr, "swiglu_limit", "null"},
     {"route_scale", "flash-tiny", 0, nullptr, "routed_scaling_factor", "1.0"},
     {"rotary_quantised", "one-window", 0, QuantisedRotary},
+    {"wide_kv_blocks", "pro-tiny", 0, WideKvBlocks},
     {"no_hadamard", "flash-tiny", 2, NoHadamard},
     {"no_inverse_rope", "flash-tiny", 0, NoInverseRope},
     {"no_query_norm", "flash-tiny", 0, NoQueryNorm},
@@ -195,6 +210,32 @@ TEST_P(PlantedFaultTest, IsCaught) {
   bool caught = false;
   for (const Verdict& verdict : (*golden)->CheckBlock(fault.block)) caught |= !verdict.ok;
   EXPECT_TRUE(caught) << "every tap of block " << fault.block << " still agrees";
+}
+
+// Every query sees one entry of the future, where the step has made one.
+class LeakyOps : public CpuOps {
+ public:
+  using CpuOps::CpuOps;
+  void Attention(const AttentionArgs& args, Workspace& workspace) override {
+    std::vector<QueryRow> rows(args.rows.begin(), args.rows.end());
+    const int64_t made = rows.back().num_entries;
+    for (QueryRow& row : rows) {
+      if (row.selected == nullptr) row.num_entries = std::min(row.num_entries + 1, made);
+    }
+    AttentionArgs leaky = args;
+    leaky.rows = rows;
+    CpuOps::Attention(leaky, workspace);
+  }
+};
+
+TEST(PlantedFault, AnEntryOfTheFutureIsCaught) {
+  const auto root = std::filesystem::path(DSV4_TEST_DATA) / "model" / "flash-tiny";
+  LeakyOps ops(Right(), 2);
+  const auto golden = GoldenModel::Load(root, root / "checkpoint", ops);
+  ASSERT_TRUE(golden) << golden.error().message;
+  bool caught = false;
+  for (const Verdict& verdict : (*golden)->CheckBlock(3)) caught |= !verdict.ok;
+  EXPECT_TRUE(caught);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, PlantedFaultTest, ::testing::ValuesIn(kFaults),

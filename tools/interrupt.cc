@@ -22,6 +22,7 @@ const std::atomic<bool>& InterruptFlag() {
   static const bool installed = [] {
     Install(SIGINT);
     Install(SIGTERM);
+    Install(SIGHUP);
     return true;
   }();
   static_cast<void>(installed);

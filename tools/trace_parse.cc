@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "tools/trace_case.h"
@@ -153,6 +154,33 @@ Status ReadSequences(const json::Value& line, const model::ModelConfig& config, 
   return {};
 }
 
+// Positions that no sequence has would silently give no rows.
+Status CheckPositions(const TraceCase& trace) {
+  size_t longest = 0;
+  for (const auto& sequence : trace.sequences) longest = std::max(longest, sequence.size());
+  const std::vector<int64_t>& positions = trace.logits.positions;
+  if (trace.kind == TraceCase::Kind::kHead || positions.empty()) return {};
+  if (positions.back() >= static_cast<int64_t>(longest)) {
+    return BadInput("logits: position {}, but the longest sequence has {} tokens", positions.back(),
+                    longest);
+  }
+  return {};
+}
+
+Status CheckKeys(const json::Value& line) {
+  static constexpr std::string_view kKeys[] = {"id",     "tokens", "batch", "prefill", "chunks",
+                                               "logits", "mtp",    "taps",  "block",   "h"};
+  for (const auto& [key, value] : line.members()) {
+    if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
+      return BadInput(
+          "{}: no such field; known are id, tokens, batch, prefill, chunks, logits, mtp, "
+          "taps, block and h",
+          key);
+    }
+  }
+  return {};
+}
+
 Status ReadSchedule(const json::Value& line, TraceCase* trace) {
   size_t longest = 0;
   for (const auto& sequence : trace->sequences) longest = std::max(longest, sequence.size());
@@ -193,6 +221,7 @@ int64_t TraceCase::most_rows() const {
 
 Result<TraceCase> ParseTraceCase(const json::Value& line, const model::Model& model) {
   if (!line.is_object()) return BadInput("expected an object, found {}", KindName(line));
+  DSV4_TRY(CheckKeys(line));
   const model::ModelConfig& config = model.config();
   TraceCase trace;
   const json::Value* id = line.Find("id");
@@ -205,7 +234,11 @@ Result<TraceCase> ParseTraceCase(const json::Value& line, const model::Model& mo
     DSV4_TRY(ReadBlock(*block, line.Find("h"), config, &trace));
     trace.logits.kind = LogitSelection::Kind::kNone;
   }
-  if (trace.kind != TraceCase::Kind::kHead) DSV4_TRY(ReadSequences(line, config, &trace));
+  if (trace.kind != TraceCase::Kind::kHead) {
+    DSV4_TRY(ReadSequences(line, config, &trace));
+  } else if (line.Find("tokens") != nullptr || line.Find("batch") != nullptr) {
+    return BadInput("block: \"head\" takes its rows from h alone, without tokens");
+  }
   DSV4_TRY(ReadSchedule(line, &trace));
   if (trace.kind != TraceCase::Kind::kSequences &&
       (trace.batch || trace.prefill || !trace.chunks.empty() || trace.mtp)) {
@@ -214,6 +247,7 @@ Result<TraceCase> ParseTraceCase(const json::Value& line, const model::Model& mo
   }
   if (const json::Value* logits = line.Find("logits"); logits != nullptr) {
     DSV4_ASSIGN(trace.logits, ReadLogits(*logits));
+    DSV4_TRY(CheckPositions(trace));
   }
   if (const json::Value* taps = line.Find("taps"); taps != nullptr) {
     if (trace.batch) return BadInput("taps: not for a batch");
