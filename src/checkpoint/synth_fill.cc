@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little);
 
 // The code of every 16-bit lane. Mantissa and sign are the low four bits; the trailing zero bits z
 // of the other twelve give the exponent: 14-z up to z = 10, then 0, and 15 where none is set.
-// A table: three times as fast as computing it. Made at start: more than some compilers will evaluate.
+// A table: three times as fast as computing it, made at start.
 const std::array<uint8_t, 65536> kFp8OfLane = [] {
   std::array<uint8_t, 65536> codes{};
   for (unsigned lane = 0; lane < codes.size(); ++lane) {

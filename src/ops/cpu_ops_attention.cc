@@ -39,9 +39,9 @@ void CpuOps::Attention(const AttentionArgs& args, Workspace& workspace) {
   }
   const Timed timed(profile_, OpKind::kAttention, attended * args.layout.row_bytes(),
                     4 * attended * args.num_heads * args.layout.width);
-  // A few rows are split by heads, so that every thread has work; heads do not see each other.
-  const int32_t wanted = static_cast<int32_t>((2 * num_threads() + num_rows - 1) / num_rows);
-  const int32_t groups = std::clamp(num_threads() == 1 ? 1 : wanted, 1, args.num_heads);
+  // Few rows are split by heads, one group a thread and no more: each group decodes the rows again.
+  const int64_t wanted = (num_threads() + num_rows - 1) / num_rows;
+  const int32_t groups = static_cast<int32_t>(std::clamp<int64_t>(wanted, 1, args.num_heads));
   const int32_t group_heads = (args.num_heads + groups - 1) / groups;
 
   const Workspace::Scope scope(workspace);
