@@ -92,8 +92,8 @@ class Fp4Table {
     return {{_mm512_permutex2var_epi64(a, first, b), _mm512_permutex2var_epi64(a, second, b)}};
   }
 
-  // 0,2.. | 1,3.., the first 32 elements times 2^first, the others times 2^second: the scales are put
-  // into the table, whose halves serve the halves of the group. Steps are those of AddExponent.
+  // 0,2.. | 1,3.., the first 32 elements times 2^first, the others times 2^second: the scales are
+  // put into the table, whose halves serve the halves of the group. Steps are those of AddExponent.
   DSV4_INLINE Two DecodeScaled(const std::byte* p, const uint32_t* first,
                                const uint32_t* second) const {
     constexpr __mmask32 kNotZero = 0xFEFEFEFE;
@@ -105,8 +105,7 @@ class Fp4Table {
         _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), half);
     const Words upper = _mm512_srli_epi16(codes, 4);
     // (codes & 15) | (upper & 16): bits of upper where the mask is zero; a lookup reads five bits.
-    const Words lower =
-        _mm512_ternarylogic_epi32(codes, upper, _mm512_set1_epi16(15), 0xE4);
+    const Words lower = _mm512_ternarylogic_epi32(codes, upper, _mm512_set1_epi16(15), 0xE4);
     return {{_mm512_permutexvar_epi16(lower, table), _mm512_permutexvar_epi16(upper, table)}};
   }
 
@@ -270,7 +269,7 @@ struct Bf16Path {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
         __builtin_prefetch(p + ahead);
-        const Two two = DecodeScaled<kIsScaled && !kFolded>(table, scales[r], p, k, end, &seen);
+        const Two two = DecodeScaled < kIsScaled && !kFolded > (table, scales[r], p, k, end, &seen);
         acc[r] = Dot(x1, two.v[1], Dot(x0, two.v[0], acc[r]));
       }
     }

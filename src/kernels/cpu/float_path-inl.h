@@ -52,13 +52,15 @@ struct FloatPath {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
         __builtin_prefetch(p + ahead);
-        acc[r] = AddGroup(Decode<kIsScaled && !kFolded>(p, scales[r], k, end, &seen), x, acc[r]);
+        acc[r] =
+            AddGroup(Decode < kIsScaled && !kFolded > (p, scales[r], k, end, &seen), x, acc[r]);
       }
     }
     if (k < end) {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
-        acc[r] = AddGroup(Decode<kIsScaled && !kFolded>(p, scales[r], k, end, &seen), x, acc[r]);
+        acc[r] =
+            AddGroup(Decode < kIsScaled && !kFolded > (p, scales[r], k, end, &seen), x, acc[r]);
       }
     }
     for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * kLanes);

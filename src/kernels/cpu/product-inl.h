@@ -75,8 +75,8 @@ DSV4_INLINE void StoreOutputs(__m128 x, int64_t count, OutputType type, void* ou
   std::memcpy(out + at * 2, &words, static_cast<size_t>(count) * 2);
 }
 
-// From column k of a weight row to what its stream reads kPrefetchBytes later: the row goes on in the
-// fourth row behind it.
+// From column k of a weight row to what its stream reads kPrefetchBytes later: the row goes on in
+// the fourth row behind it.
 template <WeightFormat kFormat>
 DSV4_INLINE int64_t PrefetchOffset(const WeightView& w, int64_t k) {
   const int64_t row_bytes = WeightBytes<kFormat>(w.cols);
