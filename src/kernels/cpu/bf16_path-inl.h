@@ -259,6 +259,7 @@ struct Bf16Path {
     const FourRowsOf<kFormat> rows(w, first, last);
     const ExponentRow scales[kFour] = {ExponentRow(w, rows.row[0]), ExponentRow(w, rows.row[1]),
                                        ExponentRow(w, rows.row[2]), ExponentRow(w, rows.row[3])};
+    constexpr bool kApplies = kIsScaled && !kFolded;
     Vec::F acc[kFour];
     for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * kLanes);
     for (int64_t k = begin; k < end; k += kGroup, x += kGroup * 2) {
@@ -269,7 +270,7 @@ struct Bf16Path {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
         __builtin_prefetch(p + ahead);
-        const Two two = DecodeScaled < kIsScaled && !kFolded > (table, scales[r], p, k, end, &seen);
+        const Two two = DecodeScaled<kApplies>(table, scales[r], p, k, end, &seen);
         acc[r] = Dot(x1, two.v[1], Dot(x0, two.v[0], acc[r]));
       }
     }

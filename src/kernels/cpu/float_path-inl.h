@@ -42,6 +42,7 @@ struct FloatPath {
     const FourRowsOf<kFormat> rows(w, first, last);
     const Scales scales[kFour] = {Scales(w, rows.row[0]), Scales(w, rows.row[1]),
                                   Scales(w, rows.row[2]), Scales(w, rows.row[3])};
+    constexpr bool kApplies = kIsScaled && !kFolded;
     Vec::F acc[kFour];
     Vec::Watch seen = *watch;
     for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * kLanes);
@@ -52,15 +53,13 @@ struct FloatPath {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
         __builtin_prefetch(p + ahead);
-        acc[r] =
-            AddGroup(Decode < kIsScaled && !kFolded > (p, scales[r], k, end, &seen), x, acc[r]);
+        acc[r] = AddGroup(Decode<kApplies>(p, scales[r], k, end, &seen), x, acc[r]);
       }
     }
     if (k < end) {
       for (int r = 0; r < kFour; ++r) {
         const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
-        acc[r] =
-            AddGroup(Decode < kIsScaled && !kFolded > (p, scales[r], k, end, &seen), x, acc[r]);
+        acc[r] = AddGroup(Decode<kApplies>(p, scales[r], k, end, &seen), x, acc[r]);
       }
     }
     for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * kLanes);
