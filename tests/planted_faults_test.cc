@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct Fault {
   const char* field = nullptr;
   const char* value = nullptr;
 };
+
+void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
 void TransposeComb(Kernels* k) {
   k->hc_post = [](const Bf16* x, const float* post, const float* comb, int64_t num_rows, int32_t hc,
@@ -102,13 +105,13 @@ void QuantisedRotary(Kernels* k) {
   };
 }
 
-// One scale for 128 channels of a KV row instead of 64.
-void WideKvBlocks(Kernels* k) {
+// Scales of amax/448 where they must be powers of two.
+void ExactKvScales(Kernels* k) {
   k->pack_kv_rows = [](const Bf16* x, int64_t num_rows, KvRowLayout layout, std::byte* packed) {
     std::vector<Bf16> wrong(x, x + num_rows * layout.width);
     for (int64_t row = 0; row < num_rows; ++row) {
-      Right().act_quant_in_place(wrong.data() + row * layout.width, 1, layout.num_codes(), 128,
-                                 kernels::ActScale::kPowerOfTwo);
+      Right().act_quant_in_place(wrong.data() + row * layout.width, 1, layout.num_codes(),
+                                 KvRowLayout::kBlock, kernels::ActScale::kExact);
     }
     Right().pack_kv_rows(wrong.data(), num_rows, layout, packed);
   };
@@ -165,7 +168,7 @@ constexpr Fault kFaults[] = {
     {"clamp_missing", "flash-tiny", 0, nullptr, "swiglu_limit", "null"},
     {"route_scale", "flash-tiny", 0, nullptr, "routed_scaling_factor", "1.0"},
     {"rotary_quantised", "one-window", 0, QuantisedRotary},
-    {"wide_kv_blocks", "pro-tiny", 0, WideKvBlocks},
+    {"exact_kv_scales", "pro-tiny", 0, ExactKvScales},
     {"no_hadamard", "flash-tiny", 2, NoHadamard},
     {"no_inverse_rope", "flash-tiny", 0, NoInverseRope},
     {"no_query_norm", "flash-tiny", 0, NoQueryNorm},

@@ -31,6 +31,15 @@ void UseUtf8() {
   if (std::string_view(::nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+// Ctrl-C at the prompt is a key, not a signal: a signal that comes just before the editor waits for
+// a key would be lost. One editor reads at a time.
+bool interrupt_key = false;
+
+unsigned char OnInterruptKey(EditLine*, int) {
+  interrupt_key = true;
+  return CC_EOF;
+}
+
 bool MakeHistoryFile(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
@@ -64,7 +73,10 @@ LineEditor::LineEditor(fs::path history)
   el_set(editor_, EL_PROMPT, &Prompt);
   el_set(editor_, EL_EDITOR, "emacs");
   el_set(editor_, EL_HIST, &::history, history_);
+  el_set(editor_, EL_SETTY, "-d", "intr=", nullptr);
+  el_set(editor_, EL_ADDFN, "interrupt", "Drop the line", &OnInterruptKey);
   el_source(editor_, nullptr);
+  el_set(editor_, EL_BIND, "^C", "interrupt", nullptr);
 }
 
 LineEditor::~LineEditor() {
@@ -78,9 +90,10 @@ LineEditor::Outcome LineEditor::Read(std::string* line) {
   el_set(editor_, EL_PREP_TERM, 1);
   int count = 0;
   errno = 0;
+  interrupt_key = false;
   const char* text = el_gets(editor_, &count);
   if (text == nullptr || count <= 0) {
-    const bool interrupted = count < 0 && errno == EINTR;
+    const bool interrupted = interrupt_key || (count < 0 && errno == EINTR);
     if (interrupted) el_reset(editor_);
     std::fputc('\n', stdout);
     return interrupted ? Outcome::kInterrupted : Outcome::kEnd;
