@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -38,6 +39,13 @@ bool interrupt_key = false;
 unsigned char OnInterruptKey(EditLine*, int) {
   interrupt_key = true;
   return CC_EOF;
+}
+
+unsigned char OnSuspendKey(EditLine* editor, int) {
+  el_set(editor, EL_PREP_TERM, 0);
+  std::raise(SIGTSTP);
+  el_set(editor, EL_PREP_TERM, 1);
+  return CC_REDISPLAY;
 }
 
 bool MakeHistoryFile(const fs::path& path) {
@@ -73,10 +81,12 @@ LineEditor::LineEditor(fs::path history)
   el_set(editor_, EL_PROMPT, &Prompt);
   el_set(editor_, EL_EDITOR, "emacs");
   el_set(editor_, EL_HIST, &::history, history_);
-  el_set(editor_, EL_SETTY, "-d", "intr=", nullptr);
+  el_set(editor_, EL_SETTY, "-d", "-isig", nullptr);
   el_set(editor_, EL_ADDFN, "interrupt", "Drop the line", &OnInterruptKey);
+  el_set(editor_, EL_ADDFN, "suspend", "Stop the program until it is called back", &OnSuspendKey);
   el_source(editor_, nullptr);
   el_set(editor_, EL_BIND, "^C", "interrupt", nullptr);
+  el_set(editor_, EL_BIND, "^Z", "suspend", nullptr);
 }
 
 LineEditor::~LineEditor() {

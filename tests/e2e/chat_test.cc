@@ -103,7 +103,7 @@ TEST_F(ChatPipeTest, CtrlCEndsTheAnswerAndSaysSo) {
   int input[2], output[2];
   ASSERT_EQ(::pipe(input), 0);
   ASSERT_EQ(::pipe(output), 0);
-  std::vector<std::string> command = Command({"--context", "1000"}, "900");
+  std::vector<std::string> command = Command({"--context", "1000", "--temperature", "0"}, "900");
   std::vector<char*> arguments;
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -164,7 +164,8 @@ TEST_F(ChatTerminalTest, LinesAreEditedAndKeptAndAnswersStream) {
 }
 
 TEST_F(ChatTerminalTest, CtrlCStopsTheAnswerNotTheProgram) {
-  Terminal terminal(Command({"--context", "900"}, "890"), Home());
+  // Greedy: an answer that samples may end by itself before the key comes.
+  Terminal terminal(Command({"--context", "900", "--temperature", "0"}, "890"), Home());
   ASSERT_TRUE(terminal.WaitFor(">>> "));
   terminal.Type("dropped\x03");
   ASSERT_TRUE(terminal.WaitFor(">>> ")) << terminal.screen();
