@@ -77,7 +77,10 @@ class Binder {
 
  private:
   const TensorInfo* Take(const std::string& name);
-  void Fault(const TensorInfo& tensor, std::string_view expected);
+  void Fault(const TensorInfo& tensor, std::string_view expected) {
+    Fault(tensor, expected, tensor.TypeText());
+  }
+  void Fault(const TensorInfo& tensor, std::string_view expected, std::string_view found);
   bool CheckShape(const TensorInfo& tensor, DType dtype, std::span<const int64_t> shape);
 
   WeightView Linear(const std::string& name, int64_t rows, int64_t cols, WeightFormat expected);
@@ -150,11 +153,10 @@ const TensorInfo* Binder::Take(const std::string& name) {
   return place->second;
 }
 
-void Binder::Fault(const TensorInfo& tensor, std::string_view expected) {
+void Binder::Fault(const TensorInfo& tensor, std::string_view expected, std::string_view found) {
   if (!fault_) return;
-  fault_ =
-      BadInput("{}: tensor {}: expected {}, found {}", checkpoint_.files()[tensor.file].string(),
-               tensor.name, expected, tensor.TypeText());
+  fault_ = BadInput("{}: tensor {}: expected {}, found {}",
+                    checkpoint_.files()[tensor.file].string(), tensor.name, expected, found);
 }
 
 bool Binder::CheckShape(const TensorInfo& tensor, DType dtype, std::span<const int64_t> shape) {
@@ -282,8 +284,8 @@ std::span<const int64_t> Binder::ExpertTable(const std::string& name) {
   for (int64_t i = 0; i < count; ++i) {
     const int64_t expert = load(i);
     if (expert < 0 || expert >= config_.num_routed_experts) {
-      Fault(*tensor, fmt::format("experts below {} (row {}, column {} names {})",
-                                 config_.num_routed_experts, i / chosen, i % chosen, expert));
+      Fault(*tensor, fmt::format("experts from 0 to {}", config_.num_routed_experts - 1),
+            fmt::format("{} for token {}, slot {}", expert, i / chosen, i % chosen));
       return {};
     }
   }

@@ -99,7 +99,4 @@ Result<ModelWeights> BindWeights(const ModelConfig& config,
 // Opens the checkpoint of a folder (or one file of it) and binds it.
 Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder);
 
-// Opens the checkpoint in `folder` and binds its weights.
-Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder);
-
 }  // namespace dsv4::model
