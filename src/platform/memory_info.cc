@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "platform/control_groups.h"
+
 namespace dsv4 {
 namespace {
 
@@ -49,18 +51,7 @@ Result<MemoryInfo> ReadMemoryInfo(const std::filesystem::path& root) {
     return Failed("{}: expected MemTotal and MemAvailable, not found", meminfo.string());
   }
   MemoryInfo info{*total * 1024, *available * 1024};
-  // This process's group and all above it ("0::/a/b" is the unified hierarchy).
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    if (!line.starts_with("0::/")) continue;
-    const std::filesystem::path base = root / "sys/fs/cgroup";
-    std::filesystem::path folder = base;
-    ApplyGroup(folder, &info);
-    for (const auto& part : std::filesystem::path(line.substr(4))) {
-      folder /= part;
-      ApplyGroup(folder, &info);
-    }
-  }
+  for (const std::filesystem::path& folder : UnifiedGroupFolders(root)) ApplyGroup(folder, &info);
   return info;
 }
 

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "platform/processors.h"
 
 namespace dsv4 {
 namespace {
@@ -19,15 +20,14 @@ inline void Relax() {
 }
 
 // Waits until `value` differs from `old` and returns the new value.
-template <class T>
-T AwaitChange(std::atomic<T>& value, T old) {
-  for (int i = 0; i < kSpins; ++i) {
-    const T now = value.load(std::memory_order_acquire);
+uint32_t AwaitChange(const std::atomic<uint32_t>& value, uint32_t old, int num_spins) {
+  for (int i = 0; i < num_spins; ++i) {
+    const uint32_t now = value.load(std::memory_order_acquire);
     if (now != old) return now;
     Relax();
   }
   while (true) {
-    const T now = value.load(std::memory_order_acquire);
+    const uint32_t now = value.load(std::memory_order_acquire);
     if (now != old) return now;
     value.wait(old, std::memory_order_acquire);
   }
@@ -37,10 +37,17 @@ T AwaitChange(std::atomic<T>& value, T old) {
 
 ThreadPool::ThreadPool(int num_threads) {
   DSV4_CHECK(num_threads >= 1, "num_threads {}", num_threads);
+  if (num_threads == 1) return;
+  const Processors processors = ReadProcessors();
+  // Spinning takes from the others what they need to come to the end.
+  num_spins_ = num_threads <= processors.max_running() ? kSpins : 0;
+  const bool pinned = num_threads <= processors.num_cores();
   workers_.reserve(static_cast<size_t>(num_threads - 1));
   for (int i = 1; i < num_threads; ++i) {
+    std::vector<int> cpus;
+    if (pinned) cpus = processors.cores[static_cast<size_t>(i)];
     try {
-      workers_.emplace_back([this, i] { Work(i); });
+      workers_.emplace_back([this, i, cpus = std::move(cpus)] { Work(i, cpus); });
     } catch (const std::system_error&) {
       break;  // a limit on threads or memory: those at hand do the work
     }
@@ -68,12 +75,19 @@ void ThreadPool::Run(int64_t count, int64_t grain, void* context, Call call) {
   count_ = count;
   grain_ = grain;
   next_.store(0, std::memory_order_relaxed);
-  running_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  inside_.fetch_or(kOpen, std::memory_order_release);
+  epoch_.fetch_add(1);
+  WakeSome(count - grain);
   Claim(0);
-  int32_t left = running_.load(std::memory_order_acquire);
-  while (left != 0) left = AwaitChange(running_, left);
+  uint32_t inside = inside_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  while (inside != 0) inside = AwaitChange(inside_, inside, num_spins_);
+}
+
+// Wakes at most two of the threads that sleep; each that wakes does the same, so that all are soon
+// awake where there is work for them and few where there is none. `num_left`: items for others.
+void ThreadPool::WakeSome(int64_t num_left) {
+  if (num_left > 0) epoch_.notify_one();
+  if (num_left > grain_) epoch_.notify_one();
 }
 
 void ThreadPool::Claim(int thread) {
@@ -84,13 +98,18 @@ void ThreadPool::Claim(int thread) {
   }
 }
 
-void ThreadPool::Work(int thread) {
+void ThreadPool::Work(int thread, const std::vector<int>& cpus) {
+  if (!cpus.empty()) PinThisThread(cpus);
   uint32_t epoch = 0;
   while (true) {
-    epoch = AwaitChange(epoch_, epoch);
+    epoch = AwaitChange(epoch_, epoch, num_spins_);
     if (stop_.load(std::memory_order_relaxed)) return;
-    Claim(thread);
-    if (running_.fetch_sub(1, std::memory_order_release) == 1) running_.notify_one();
+    if ((inside_.fetch_add(1, std::memory_order_acq_rel) & kOpen) != 0) {
+      WakeSome(count_ - next_.load(std::memory_order_relaxed) - grain_);
+      Claim(thread);
+    }
+    // The caller waits for the last one to leave a closed loop.
+    if (inside_.fetch_sub(1, std::memory_order_acq_rel) == 1) inside_.notify_one();
   }
 }
 

@@ -1,5 +1,6 @@
-// A fixed team of threads for short parallel loops: the caller takes part, waiting threads spin a
-// little and then sleep. Loops never nest and are issued by one thread at a time.
+// A fixed team of threads for short parallel loops. The caller takes part; a thread that waits
+// spins a little and then sleeps, or sleeps at once where there are more threads than processors to
+// run them. Loops never nest and are issued by one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,9 @@ namespace dsv4 {
 
 class ThreadPool {
  public:
-  // `num_threads` at least 1, the caller included; fewer where the system gives no more.
+  // `num_threads` at least 1, the caller included; fewer where the system gives no more. Where the
+  // calling thread's affinity mask has a core for each, every started thread is bound to one of
+  // them, so that two never share one; the caller stays as it is. None leaves that mask.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -22,7 +25,7 @@ class ThreadPool {
 
   // Calls body(begin, end, thread) until [0, count) is covered by ranges of at most `grain`, each
   // claimed by whichever thread is free; returns when all are done. `thread` is in
-  // [0, num_threads()). The body must not throw. Allocates nothing.
+  // [0, num_threads()). The body must not throw. Allocates nothing and takes no lock.
   template <class Body>
   void For(int64_t count, int64_t grain, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -36,17 +39,25 @@ class ThreadPool {
   using Call = void (*)(void* context, int64_t begin, int64_t end, int thread);
 
   void Run(int64_t count, int64_t grain, void* context, Call call);
-  void Work(int thread);
+  void Work(int thread, const std::vector<int>& cpus);
   void Claim(int thread);
+  void WakeSome(int64_t num_left);
 
-  // One loop's description: written by the caller before `epoch_` is raised, read by workers after.
+  int num_spins_ = 0;  // constant after construction
+
+  // One loop's description: written by the caller while no worker is inside a loop.
   void* context_ = nullptr;
   Call call_ = nullptr;
   int64_t count_ = 0;
   int64_t grain_ = 1;
   std::atomic<int64_t> next_{0};
+
+  // Raised once a loop; waiting workers watch it.
   std::atomic<uint32_t> epoch_{0};
-  std::atomic<int32_t> running_{0};  // workers that have not finished the current loop
+  // kOpen while workers may enter the loop, plus the number of those that are inside. A worker that
+  // comes late finds it closed and goes back to wait, so that a loop ends without it.
+  static constexpr uint32_t kOpen = uint32_t{1} << 31;
+  std::atomic<uint32_t> inside_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };

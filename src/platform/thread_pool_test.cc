@@ -2,9 +2,19 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
 #include <numeric>
+#include <set>
+#include <thread>
+#include <utility>
 #include <vector>
+
+#include "platform/processors.h"
 
 namespace dsv4 {
 namespace {
@@ -47,6 +57,110 @@ TEST(ThreadPool, WakesSleepingWorkers) {
     std::atomic<int64_t> sum{0};
     pool.For(100, 1, [&](int64_t begin, int64_t, int) { sum += begin; });
     EXPECT_EQ(sum.load(), 4950);
+  }
+}
+
+// Each loop finds workers on their way to sleep, asleep or just woken.
+TEST(ThreadPool, NoWakeUpIsLost) {
+  for (const int threads : {2, 3, 8}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 3000; ++round) {
+      const auto until =
+          std::chrono::steady_clock::now() + std::chrono::microseconds(round % 7 * round % 50);
+      while (std::chrono::steady_clock::now() < until) {
+      }
+      if (round % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      int64_t hits[20] = {};
+      pool.For(20, 1, [&](int64_t begin, int64_t, int) { ++hits[begin]; });
+      for (const int64_t hit : hits) ASSERT_EQ(hit, 1) << "round " << round;
+    }
+  }
+}
+
+// Every worker takes part where the work waits for it.
+TEST(ThreadPool, SleepingWorkersAreAllWoken) {
+  constexpr int kThreads = 8;
+  ThreadPool pool(kThreads);
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::atomic<int> arrived{0};
+    pool.For(kThreads, 1, [&](int64_t, int64_t, int) {
+      ++arrived;
+      while (arrived < kThreads) std::this_thread::yield();
+    });
+    ASSERT_EQ(arrived, kThreads);
+  }
+}
+
+TEST(ThreadPool, ManyMoreThreadsThanProcessorsCostLittle) {
+  for (const auto& [threads, rounds] : {std::pair{64, 2000}, std::pair{1024, 500}}) {
+    ThreadPool pool(threads);
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<int64_t> values(256, 0);
+    for (int round = 0; round < rounds; ++round) {
+      pool.For(256, 1,
+               [&](int64_t begin, int64_t, int) { values[static_cast<size_t>(begin)] += 1; });
+    }
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    EXPECT_EQ(std::accumulate(values.begin(), values.end(), int64_t{0}), 256 * rounds);
+    EXPECT_LT(taken.count(), 5) << threads << " threads";
+  }
+}
+
+std::vector<int> AffinityOfThisThread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(::sched_getaffinity(0, sizeof(set), &set), 0);
+  std::vector<int> cpus;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) cpus.push_back(i);
+  }
+  return cpus;
+}
+
+// The affinities of the threads of a pool, the caller's not.
+std::vector<std::vector<int>> WorkerAffinities(int threads) {
+  ThreadPool pool(threads);
+  std::vector<std::vector<int>> found;
+  std::mutex mutex;
+  std::set<int> arrived;
+  std::atomic<int> num_arrived{0};
+  pool.For(threads, 1, [&](int64_t, int64_t, int thread) {
+    {
+      const std::lock_guard lock(mutex);
+      if (thread != 0 && arrived.insert(thread).second) found.push_back(AffinityOfThisThread());
+    }
+    ++num_arrived;
+    while (num_arrived < threads) std::this_thread::yield();
+  });
+  return found;
+}
+
+TEST(ThreadPool, KeepsToTheAffinityMaskOfItsMaker) {
+  const std::vector<int> all = AffinityOfThisThread();
+  for (const int cpu : {all.front(), all.back()}) {
+    std::thread([&] {
+      PinThisThread({cpu});
+      const auto affinities = WorkerAffinities(4);
+      EXPECT_EQ(affinities.size(), 3u);
+      for (const auto& affinity : affinities) EXPECT_EQ(affinity, std::vector<int>{cpu});
+      EXPECT_EQ(AffinityOfThisThread(), std::vector<int>{cpu});
+    }).join();
+  }
+}
+
+TEST(ThreadPool, WorkersHaveACoreEachWhereThereAreEnough) {
+  const Processors processors = ReadProcessors();
+  const auto affinities = WorkerAffinities(processors.num_cores());
+  EXPECT_EQ(affinities.size(), processors.cores.size() - 1);
+  std::set<int> taken;
+  for (const auto& affinity : affinities) {
+    EXPECT_TRUE(std::find(processors.cores.begin(), processors.cores.end(), affinity) !=
+                processors.cores.end());
+    for (const int cpu : affinity) EXPECT_TRUE(taken.insert(cpu).second) << "processor " << cpu;
+  }
+  for (const auto& affinity : WorkerAffinities(processors.num_cores() + 1)) {
+    EXPECT_EQ(affinity, AffinityOfThisThread());
   }
 }
 
