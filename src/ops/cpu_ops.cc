@@ -117,14 +117,14 @@ void CpuOps::LinearF32(const PreparedRows& x, const WeightView& weight, float* y
   Product(x, weight, 0, weight.rows, kernels::OutputType::kF32, y, weight.rows);
 }
 
-float* CpuOps::HyperMixes(const Bf16* h, int64_t num_rows, const WeightView& fn, float eps,
-                          Workspace& workspace) {
+float* CpuOps::HyperMixes(OpKind kind, const Bf16* h, int64_t num_rows, const WeightView& fn,
+                          float eps, Workspace& workspace) {
   float* mixes = workspace.Take<float>(num_rows * fn.rows);
   float* factor = workspace.Take<float>(num_rows);
   const Workspace::Scope scope(workspace);
   const PreparedRows rows = Prepare(h, num_rows, fn.cols, fn.cols, ActivationSpec{}, workspace);
   LinearF32(rows, fn, mixes);
-  const Timed timed(profile_, OpKind::kHyperPre);
+  const Timed timed(profile_, kind, /*bytes=*/0, /*flops=*/0, /*calls=*/0);
   ForRows(num_rows, fn.cols, [&](int64_t begin, int64_t end, int) {
     kernels_.rms_factor(h + begin * fn.cols, end - begin, fn.cols, eps, factor + begin);
     for (int64_t t = begin; t < end; ++t) {
@@ -138,7 +138,8 @@ void CpuOps::HyperPre(const HyperPreArgs& args, Workspace& workspace) {
   const int64_t hc = args.hc;
   DSV4_CHECK(args.fn.rows == (2 + hc) * hc && args.fn.cols == hc * args.dim);
   const Workspace::Scope scope(workspace);
-  const float* mixes = HyperMixes(args.h, args.num_rows, args.fn, args.norm_eps, workspace);
+  const float* mixes =
+      HyperMixes(OpKind::kHyperPre, args.h, args.num_rows, args.fn, args.norm_eps, workspace);
   float* pre = workspace.Take<float>(args.num_rows * hc);
   const Timed timed(profile_, OpKind::kHyperPre);
   ForRows(args.num_rows, hc * args.dim, [&](int64_t begin, int64_t end, int) {
@@ -172,7 +173,8 @@ void CpuOps::HyperHead(const HyperHeadArgs& args, Workspace& workspace) {
   const int64_t hc = args.hc;
   DSV4_CHECK(args.fn.rows == hc && args.fn.cols == hc * args.dim);
   const Workspace::Scope scope(workspace);
-  const float* mixes = HyperMixes(args.h, args.num_rows, args.fn, args.norm_eps, workspace);
+  const float* mixes =
+      HyperMixes(OpKind::kHyperHead, args.h, args.num_rows, args.fn, args.norm_eps, workspace);
   float* pre = workspace.Take<float>(args.num_rows * hc);
   const Timed timed(profile_, OpKind::kHyperHead);
   ForRows(args.num_rows, hc * args.dim, [&](int64_t begin, int64_t end, int) {

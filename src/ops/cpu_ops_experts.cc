@@ -116,7 +116,7 @@ void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
   {
     const WeightView& w2 = args.experts[0].w2;
     const Timed timed(profile_, OpKind::kExpertsProducts, groups.num_active * w2.bytes_of_rows(dim),
-                      2 * num_pairs * inner * dim);
+                      2 * num_pairs * inner * dim, /*calls=*/0);
     ForExpertSlices(groups, dim, 1, [&](const ExpertSlice& slice) {
       kernels::ProductArgs call =
           ProductOf(hidden, slice, args.experts[static_cast<size_t>(slice.expert)].w2);
@@ -129,7 +129,7 @@ void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
 
 PreparedRows CpuOps::GatherPairs(const ExpertsArgs& args, const ExpertGroups& groups,
                                  float* weights, Workspace& workspace) {
-  const Timed timed(profile_, OpKind::kExpertsRest);
+  const Timed timed(profile_, OpKind::kExpertsRest, /*bytes=*/0, /*flops=*/0, /*calls=*/0);
   PreparedRows gathered = args.x;
   std::byte* data = workspace.TakeBytes(groups.num_pairs * args.x.row_bytes);
   gathered.data = data;
@@ -148,7 +148,7 @@ PreparedRows CpuOps::GatherPairs(const ExpertsArgs& args, const ExpertGroups& gr
 
 void CpuOps::SumPairs(const ExpertsArgs& args, const ExpertGroups& groups, const Bf16* outputs,
                       int64_t dim) {
-  const Timed timed(profile_, OpKind::kExpertsRest);
+  const Timed timed(profile_, OpKind::kExpertsRest, /*bytes=*/0, /*flops=*/0, /*calls=*/0);
   ForRows(args.x.num_rows, dim * args.num_chosen, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       // Pairs are ordered by expert: visiting a row's pairs in ascending order sums its experts in

@@ -73,13 +73,14 @@ class CpuOps : public Ops {
   void AddToCopies(const Bf16* x, int64_t num_rows, int32_t hc, int64_t dim, Bf16* h) override;
 
  private:
-  // Adds the time from here to the end of the scope to the profile, where there is one.
+  // Adds the time from here to the end of the scope to the profile, where there is one. `calls` is
+  // 0 in all but one of the parts of an operation.
   class Timed {
    public:
-    Timed(OpProfile* profile, OpKind kind, int64_t bytes = 0, int64_t flops = 0)
+    Timed(OpProfile* profile, OpKind kind, int64_t bytes = 0, int64_t flops = 0, int64_t calls = 1)
         : row_(profile == nullptr ? nullptr : &(*profile)[kind]) {
       if (row_ == nullptr) return;
-      ++row_->calls;
+      row_->calls += calls;
       row_->bytes += bytes;
       row_->flops += flops;
       start_ = std::chrono::steady_clock::now();
@@ -116,8 +117,8 @@ class CpuOps : public Ops {
                            Workspace& workspace);
   void SumPairs(const ExpertsArgs& args, const ExpertGroups& groups, const Bf16* outputs,
                 int64_t dim);
-  // mixes [num_rows, fn.rows] = (fn · flatten(h)) * rsqrt(mean(h^2) + eps).
-  float* HyperMixes(const Bf16* h, int64_t num_rows, const WeightView& fn, float eps,
+  // mixes [num_rows, fn.rows] = (fn · flatten(h)) * rsqrt(mean(h^2) + eps), a part of `kind`.
+  float* HyperMixes(OpKind kind, const Bf16* h, int64_t num_rows, const WeightView& fn, float eps,
                     Workspace& workspace);
 
   const kernels::Kernels& kernels_;

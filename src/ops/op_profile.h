@@ -36,7 +36,7 @@ std::string_view Name(OpKind kind);
 // One writer at a time; reading while a step runs is not meant.
 struct OpProfile {
   struct Row {
-    int64_t calls = 0;
+    int64_t calls = 0;  // of the operation; hyper_*'s product and preparation have their own rows
     int64_t ns = 0;
     int64_t bytes = 0;  // of weights or of the KV cache, read
     int64_t flops = 0;  // two for each multiply-add
