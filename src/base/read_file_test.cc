@@ -23,14 +23,27 @@ TEST(ReadFile, GivesEveryByte) {
   }
 }
 
-TEST(ReadFile, WhatCannotBeReadIsAnErrorThatNamesIt) {
+TEST(ReadFile, WhatCannotBeOpenedIsBadInputWithItsReason) {
   const TempFolder folder;
-  const auto missing = ReadFile(folder / "none");
-  ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().message, HasSubstr("/none: cannot be read"));
-  const auto of_folder = ReadFile(folder.path());
-  ASSERT_FALSE(of_folder);
-  EXPECT_THAT(of_folder.error().message, HasSubstr(": cannot be read"));
+  folder.Write("a", "");
+  for (const auto& [path, reason] :
+       {std::pair{folder / "none", "No such file or directory"},
+        std::pair{folder.path(), "Is a directory"}, std::pair{folder / "a/b", "Not a directory"}}) {
+    const auto read = ReadFile(path);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().kind, ErrorKind::kBadInput);
+    EXPECT_EQ(read.error().message, path.string() + ": cannot be opened: " + reason);
+  }
+}
+
+TEST(ReadFile, AFileAboveTheLimitIsRefused) {
+  const TempFolder folder;
+  folder.Write("a", "12345");
+  EXPECT_TRUE(ReadFile(folder / "a", 5));
+  const auto read = ReadFile(folder / "a", 4);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(read.error().message, HasSubstr("/a: expected at most 4 bytes, found more"));
 }
 
 }  // namespace

@@ -110,22 +110,28 @@ Result<fs::path> Snapshot(const fs::path& folder, const std::string& model,
   return snapshots / *hash;
 }
 
+std::unexpected<Error> NotThere(std::string_view model, int code, std::string_view besides) {
+  std::unexpected<Error> error = CannotBeOpened(model, code);
+  error.error().message += fmt::format("; {}", besides);
+  return error;
+}
+
 }  // namespace
 
 Result<fs::path> ResolveModel(std::string_view model, const fs::path& hub_cache) {
   std::error_code error;
-  if (fs::exists(fs::path(model), error)) return fs::path(model);
+  if (fs::exists(fs::status(fs::path(model), error))) return fs::path(model);
+  const int code = error.value();
   const std::optional<HubName> hub = ParseHubName(model);
   if (!hub) {
-    return BadInput("{}: no such file or folder, and no org/name or org/name@revision", model);
+    return NotThere(model, code, "and it is no org/name or org/name@revision");
   }
   const fs::path folder =
       hub_cache / fmt::format("{}{}--{}", kModelPrefix, hub->organisation, hub->name);
   if (!fs::is_directory(folder, error)) {
-    return BadInput(
-        "{}: no such folder, and not in the Hugging Face cache: {} is not there; models in the "
-        "cache: {}",
-        model, folder.string(), ListText(CachedModels(hub_cache)));
+    return NotThere(model, code,
+                    fmt::format("nor is {} there; models in the Hugging Face cache: {}",
+                                folder.string(), ListText(CachedModels(hub_cache))));
   }
   return Snapshot(folder, fmt::format("{}/{}", hub->organisation, hub->name), hub->revision);
 }

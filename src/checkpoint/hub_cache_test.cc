@@ -67,8 +67,8 @@ TEST_F(HubCache, SnapshotOfLinksOpens) {
 
 TEST_F(HubCache, ErrorsSayWhereAndWhatIsThere) {
   EXPECT_THAT(ErrorOf("org/absent"),
-              AllOf(HasSubstr((cache_ / "models--org--absent").string() + " is not there"),
-                    HasSubstr("models in the cache: org/name, other/thing-2")));
+              AllOf(HasSubstr("nor is " + (cache_ / "models--org--absent").string() + " there"),
+                    HasSubstr("models in the Hugging Face cache: org/name, other/thing-2")));
   EXPECT_THAT(ErrorOf("org/name@v2"), AllOf(HasSubstr("no revision v2"), HasSubstr("refs/v2"),
                                             HasSubstr("main, refs"), HasSubstr("abc123, def456")));
   EXPECT_THAT(ErrorOf("other/thing-2"),

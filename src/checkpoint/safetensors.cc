@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/read_file.h"
 #include "checkpoint/header.h"
 #include "checkpoint/index.h"
 #include "platform/mmap_file.h"
@@ -222,7 +223,7 @@ Result<Checkpoint> Checkpoint::Open(const fs::path& file_or_folder, const Option
   std::error_code error;
   const fs::file_status status = fs::status(file_or_folder, error);
   if (!fs::exists(status)) {
-    return BadInput("{}: no such file or folder", file_or_folder.string());
+    return CannotBeOpened(file_or_folder, error.value());
   }
   if (!fs::is_directory(status)) {
     impl->folder = file_or_folder.parent_path();

@@ -315,7 +315,8 @@ TEST_F(Sharded, NothingToOpenSaysWhatIsThere) {
   folder_.Write("pytorch_model.bin", "x");
   EXPECT_THAT(OpenError().message, AllOf(HasSubstr("model.safetensors.index.json"),
                                          HasSubstr("found pytorch_model.bin")));
-  EXPECT_THAT(ErrorOf(folder_ / "absent").message, HasSubstr("no such file or folder"));
+  EXPECT_THAT(ErrorOf(folder_ / "absent").message,
+              HasSubstr("absent: cannot be opened: No such file"));
 }
 
 TEST_F(Sharded, ConvertedFilesOpenByRank) {

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "checkpoint/header.h"
 #include "checkpoint/index.h"
+#include "platform/mmap_file.h"
 #include "platform/output_file.h"
 
 namespace dsv4 {
@@ -123,10 +124,7 @@ std::string IndexText(std::span<const Shard> shards, uint64_t data_bytes) {
 }  // namespace
 
 Status WriteSynth(const SynthModel& model, const SynthOptions& options, Progress& progress) {
-  std::error_code error;
-  if (!options.tokenizer.empty() && !fs::is_regular_file(options.tokenizer, error)) {
-    return BadInput("{}: no such tokenizer file", options.tokenizer.string());
-  }
+  if (!options.tokenizer.empty()) DSV4_TRY(MappedFile::Open(options.tokenizer));
   DSV4_ASSIGN(OutputFolder folder,
               OutputFolder::Create(options.out, options.replace ? OutputFolder::Existing::kReplace
                                                                 : OutputFolder::Existing::kEmpty));
@@ -143,6 +141,7 @@ Status WriteSynth(const SynthModel& model, const SynthOptions& options, Progress
   DSV4_TRY(WriteTextFile(folder.temporary() / kIndexFile, IndexText(shards, model.data_bytes())));
   DSV4_TRY(WriteTextFile(folder.temporary() / "config.json", model.config_json()));
   if (!options.tokenizer.empty()) {
+    std::error_code error;
     fs::copy_file(options.tokenizer, folder.temporary() / "tokenizer.json", error);
     if (error)
       return Failed("{}: cannot be copied: {}", options.tokenizer.string(), error.message());

@@ -401,11 +401,8 @@ Result<ModelConfig> ParseConfig(const json::Value& json) {
 
 Result<ModelConfig> LoadConfig(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
-  const Result<std::string> text = ReadFile(path);
-  if (!text) {
-    return BadInput("{}: expected a model's configuration, found no readable file", path.string());
-  }
-  const Result<json::Value> json = json::Parse(*text);
+  DSV4_ASSIGN(const std::string text, ReadFile(path));
+  const Result<json::Value> json = json::Parse(text);
   if (!json) return Within(path.string(), json.error());
   Result<ModelConfig> config = ParseConfig(*json);
   if (!config) return Within(path.string(), config.error());

@@ -482,7 +482,7 @@ TEST(Config, LargestSizesDoNotOverflowTheCacheLayout) {
 TEST(Config, FileErrorsNameTheFile) {
   const testing::TempFolder folder;
   EXPECT_THAT(ErrorOf(LoadConfig(folder.path())),
-              AllOf(HasSubstr("config.json"), HasSubstr("found no readable file")));
+              AllOf(HasSubstr("config.json"), HasSubstr("cannot be opened: No such file")));
   folder.Write("config.json", "{\"hidden_size\": }");
   EXPECT_THAT(ErrorOf(LoadConfig(folder.path())), HasSubstr("config.json: "));
   folder.Write("config.json", "[1]");

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/read_file.h"
+
 namespace dsv4 {
 namespace {
 
@@ -19,6 +21,7 @@ Result<std::span<const std::byte>> Map(const std::filesystem::path& path, int fd
   if (::fstat(fd, &status) != 0) {
     return Failed("{}: its size cannot be read: {}", path.string(), ErrnoText());
   }
+  if (S_ISDIR(status.st_mode)) return CannotBeOpened(path, EISDIR);
   if (!S_ISREG(status.st_mode)) return BadInput("{}: expected a regular file", path.string());
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return std::span<const std::byte>{};
@@ -34,10 +37,7 @@ Result<std::span<const std::byte>> Map(const std::filesystem::path& path, int fd
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   // Without O_NONBLOCK a pipe of this name would block here for ever.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    if (errno == ENOENT) return BadInput("{}: no such file", path.string());
-    return Failed("{}: cannot be opened: {}", path.string(), ErrnoText());
-  }
+  if (fd < 0) return CannotBeOpened(path, errno);
   auto bytes = Map(path, fd);
   ::close(fd);
   if (!bytes) return std::unexpected(std::move(bytes).error());

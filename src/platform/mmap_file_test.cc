@@ -36,15 +36,17 @@ TEST(MappedFile, EmptyFileIsAnEmptySpan) {
 TEST(MappedFile, OnlyRegularFilesAreMapped) {
   const TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  for (const auto& path : {folder / "pipe", folder.path()}) {
+  for (const auto& [path, message] : {std::pair{folder / "pipe", "expected a regular file"},
+                                      std::pair{folder.path(), "opened: Is a directory"}}) {
     const auto file = MappedFile::Open(path);
     ASSERT_FALSE(file);
-    EXPECT_THAT(file.error().message, HasSubstr("expected a regular file"));
+    EXPECT_EQ(file.error().kind, ErrorKind::kBadInput);
+    EXPECT_THAT(file.error().message, HasSubstr(message));
   }
   const auto absent = MappedFile::Open(folder / "none");
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().kind, ErrorKind::kBadInput);
-  EXPECT_THAT(absent.error().message, HasSubstr("none: no such file"));
+  EXPECT_THAT(absent.error().message, HasSubstr("none: cannot be opened: No such file"));
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <map>
 
 #include "base/json.h"
+#include "base/read_file.h"
 #include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/name_index.h"
@@ -389,17 +387,7 @@ Result<Tokenizer> Tokenizer::Parse(std::string_view json) {
 }
 
 Result<Tokenizer> Tokenizer::Load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return BadInput("{}: cannot be opened: {}", path, std::strerror(errno));
-  std::string text;
-  std::array<char, 1 << 16> buffer;
-  while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0) {
-    text.append(buffer.data(), static_cast<size_t>(file.gcount()));
-    if (text.size() > kMaxFileBytes) {
-      return BadInput("{}: expected at most {} bytes, found more", path, kMaxFileBytes);
-    }
-  }
-  if (file.bad()) return Failed("{}: cannot be read: {}", path, std::strerror(errno));
+  DSV4_ASSIGN(const std::string text, ReadFile(path, kMaxFileBytes));
   Result<Tokenizer> tokenizer = Parse(text);
   if (!tokenizer) return Within(path, std::move(tokenizer).error());
   return tokenizer;

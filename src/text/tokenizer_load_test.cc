@@ -201,7 +201,7 @@ TEST(TokenizerLoad, ErrorsOfAFileNameItsPath) {
   EXPECT_THAT(missing.error().message, HasSubstr("none.json: cannot be opened: No such file"));
   const auto directory = Tokenizer::Load(folder.path().string());
   ASSERT_FALSE(directory.has_value());
-  EXPECT_THAT(directory.error().message, HasSubstr("cannot be read: Is a directory"));
+  EXPECT_THAT(directory.error().message, HasSubstr("cannot be opened: Is a directory"));
   const auto bad = Tokenizer::Load(folder.Write("bad.json", "[]").string());
   ASSERT_FALSE(bad.has_value());
   EXPECT_THAT(bad.error().message, HasSubstr("bad.json: expected an object, found an array"));
