@@ -42,8 +42,8 @@ float Step(int32_t power) { return std::bit_cast<float>(static_cast<uint32_t>(12
 // Calls store(i, word) for `count` words from the `first` on.
 template <class Store>
 inline void ForWords(uint64_t key, uint64_t first, uint64_t count, Store store) {
-  uint64_t state = key + kSynthStep * (first + 1);
-  for (uint64_t i = 0; i < count; ++i, state += kSynthStep) store(i, SynthMix(state));
+  uint64_t state = key + kMixStep * (first + 1);
+  for (uint64_t i = 0; i < count; ++i, state += kMixStep) store(i, Mix64(state));
 }
 
 void FillRaw(uint64_t key, uint64_t first, uint64_t count, std::byte* out) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mix.h"
 #include "tensor/dtype.h"
 
 namespace dsv4 {
@@ -23,22 +24,12 @@ constexpr uint64_t SynthHash(std::string_view text) {
   return hash;
 }
 
-constexpr uint64_t SynthMix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-inline constexpr uint64_t kSynthStep = 0x9E3779B97F4A7C15u;
-
 // What a tensor of this name draws its words from.
 constexpr uint64_t SynthKey(std::string_view name, uint64_t seed) {
-  return SynthMix(SynthHash(name) + kSynthStep * (seed + 1));
+  return Mix64(SynthHash(name) + kMixStep * (seed + 1));
 }
 // The tensor's j-th word.
-constexpr uint64_t SynthWord(uint64_t key, uint64_t j) {
-  return SynthMix(key + kSynthStep * (j + 1));
-}
+constexpr uint64_t SynthWord(uint64_t key, uint64_t j) { return Mix64(key + kMixStep * (j + 1)); }
 
 enum class SynthKind : uint8_t {
   kRaw,           // bytes, all equally likely

@@ -40,7 +40,7 @@ std::string HashOf(const SynthTensor& tensor) {
 TEST(SynthFill, WordsAreThoseOfTheSpecification) {
   EXPECT_EQ(SynthHash(""), 0xcbf29ce484222325u);
   EXPECT_EQ(SynthHash("embed.weight"), 0x9ac37bcac2dc8a00u);
-  EXPECT_EQ(SynthMix(1), 0x5692161d100b05e5u);
+  EXPECT_EQ(Mix64(1), 0x5692161d100b05e5u);
   EXPECT_EQ(SynthHash("layers.0.attn.wq_a.weight"), 0x643e5b463444eeeau);
   const uint64_t key = SynthKey("layers.0.attn.wq_a.weight", 1);
   EXPECT_EQ(key, 0xa4f8dc8420a720c9u);

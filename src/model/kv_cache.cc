@@ -28,7 +28,8 @@ KvLayout::Carry MakeCarry(int32_t ratio, int32_t width, int64_t* slot_bytes) {
 KvLayout::KvLayout(const ModelConfig& config)
     : row_{config.head_dim, config.rope_head_dim, true},
       index_row_{config.index_head_dim},
-      window_size_(config.window_size) {
+      window_size_(config.window_size),
+      max_positions_(config.max_positions) {
   for (int32_t i = 0; i < config.num_blocks(); ++i) {
     Block block;
     block.ratio = config.compress_ratios[static_cast<size_t>(i)];

@@ -46,10 +46,13 @@ class KvLayout {
 
   explicit KvLayout(const ModelConfig& config);
 
+  int32_t num_blocks() const { return static_cast<int32_t>(blocks_.size()); }
   const Block& block(int32_t i) const { return blocks_[static_cast<size_t>(i)]; }
   KvRowLayout row() const { return row_; }
   IndexRowLayout index_row() const { return index_row_; }
   int32_t window_size() const { return window_size_; }
+  // Tokens that a sequence may have.
+  int64_t max_positions() const { return max_positions_; }
   int64_t slot_bytes() const { return slot_bytes_; }
   // 0 where no layer compresses.
   int64_t page_bytes() const { return page_bytes_; }
@@ -63,6 +66,7 @@ class KvLayout {
   KvRowLayout row_;
   IndexRowLayout index_row_;
   int32_t window_size_ = 0;
+  int64_t max_positions_ = 0;
   int64_t slot_bytes_ = 0;
   int64_t page_bytes_ = 0;
 };
@@ -78,6 +82,14 @@ class KvCache {
   // it; nothing needs clearing, since a run reads only what earlier runs of its sequence wrote.
   std::span<std::byte> slot(int32_t index);
   std::span<std::byte> page(int32_t index);
+
+  // Gives a slot and pages (as in SequenceRun) random contents of the form that `num_tokens` tokens
+  // would have left there, so that a step at a far position can be measured or tested without
+  // computing all before it: finite values, rows as the model packs them, keys of index entries
+  // that differ. What stands for a position depends on it, the block and the seed alone. An error
+  // where the model has no such position.
+  Status FillSynthetic(int32_t slot, std::span<const int32_t> pages, int64_t num_tokens,
+                       uint64_t seed);
 
  private:
   KvCache(KvLayout layout, int32_t num_slots, int32_t num_pages, Buffer arena);

@@ -37,9 +37,11 @@ int64_t Model::WorkspaceBytes(const ModelConfig& config, int32_t max_rows, int n
       config.num_routed_experts * 8 + hidden * (8 + 2 * kPrepared) +
       chosen * (hidden * (4 + kPrepared) + config.moe_inter_dim * (4 + kPrepared) + 64);
   const int64_t entries = config.max_positions / 4 + KvLayout::kPageTokens;
+  // Each run has a pointer to each of its pages, for entries and for index keys.
+  const int64_t pages = KvLayout::PagesFor(config.max_positions) * 2 * int64_t{sizeof(void*)};
   const int64_t per_thread = entries * 16 + o_width * 32 + (int64_t{1} << 20);
-  return (hyper + attention + moe + 4096) * max_rows + per_thread * num_threads + entries * 32 +
-         (int64_t{1} << 26);
+  return (hyper + attention + moe + pages + 4096) * max_rows + per_thread * num_threads +
+         entries * 32 + (int64_t{1} << 26);
 }
 
 struct Model::Impl {
@@ -70,6 +72,9 @@ struct Model::Impl {
     int64_t rows = 0;
     for (const SequenceRun& run : batch.runs) {
       DSV4_CHECK(run.num_rows >= 1 && run.start >= 0 && run.slot < cache.num_slots());
+      DSV4_CHECK(run.start + run.num_rows <= config.max_positions,
+                 "position {}, beyond the last of the model's {}", run.start + run.num_rows - 1,
+                 config.max_positions);
       DSV4_CHECK(
           cache.layout().page_bytes() == 0 || static_cast<int64_t>(run.pages.size()) >=
                                                   KvLayout::PagesFor(run.start + run.num_rows),
