@@ -26,7 +26,7 @@ namespace {
 constexpr int32_t kNumSnapshots = 16;
 
 struct Arguments {
-  ModelFlags model;
+  EngineFlags model;
   GenerationFlags generation;
   std::string system;
   std::optional<int64_t> max_new_tokens;
@@ -179,6 +179,7 @@ Status Chat::Generate(std::vector<int32_t> prompt, AnswerBuilder* answer,
       progress.Update(static_cast<uint64_t>(state->num_computed));
     }
   }
+  if (last->finish == engine::FinishReason::kError) return Failed("{}", last->error);
   return {};
 }
 

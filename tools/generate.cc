@@ -26,7 +26,7 @@ namespace {
 constexpr int32_t kMaxAtOnce = 256;
 
 struct Arguments {
-  ModelFlags model;
+  EngineFlags model;
   GenerationFlags generation;
   std::string input_file;
   int64_t max_new_tokens = 300;
@@ -79,6 +79,7 @@ json::Value ToJson(const Completion& completion, const engine::SamplingParams& s
       {"finish_reason", Value::String(std::string(FinishReasonName(last.finish)))},
   });
   if (last.stop) object.Set("stop", Value::String(*last.stop));
+  if (!last.error.empty()) object.Set("error", Value::String(last.error));
   object.Set("seed", Value::NumberText(std::to_string(sampling.seed)));
   object.Set("prompt_tokens", Value::Int(last.usage.prompt_tokens));
   object.Set("completion_tokens", Value::Int(last.usage.completion_tokens));
@@ -90,8 +91,17 @@ json::Value ToJson(const Completion& completion, const engine::SamplingParams& s
 
 Status Print(const Completion& completion, const engine::SamplingParams& sampling, bool jsonl) {
   if (jsonl) return WriteStandardOutput(json::Dump(ToJson(completion, sampling)) + "\n");
+  if (completion.last->finish == engine::FinishReason::kError) return {};
   return WriteStandardOutput(
       fmt::format("Prompt: {}\nCompletion: {}\n\n", completion.prompt, completion.text));
+}
+
+Status FirstError(const std::vector<Completion>& completions) {
+  for (size_t i = 0; i < completions.size(); ++i) {
+    const std::string& error = completions[i].last->error;
+    if (!error.empty()) return Failed("prompt {}: {}", i + 1, error);
+  }
+  return {};
 }
 
 Status StartAll(const Arguments& arguments, const engine::SamplingParams& sampling,
@@ -151,7 +161,7 @@ Status RunAll(const Arguments& arguments, const engine::SamplingParams& sampling
     DSV4_TRY(Print(completions[printed], sampling, arguments.jsonl));
   }
   if (interrupted) return Failed("interrupted");
-  return {};
+  return FirstError(completions);
 }
 
 Status Generate(const Arguments& arguments) {
@@ -211,11 +221,13 @@ void AddGenerate(CLI::App& app, Selected* selected) {
       ->transform(WholeNumberFrom(1))
       ->capture_default_str();
   arguments->generation.AddTo(verb);
+  CLI::Option* const jsonl =
+      verb->add_flag("--jsonl", arguments->jsonl,
+                     "One JSON object a line: text, token_ids, finish_reason, tokens_per_s, …");
   verb->add_option("--logprobs", arguments->num_logprobs,
                    "With --jsonl: log-probabilities of each token and of the K most likely ones")
-      ->transform(WholeNumber(0, 1000));
-  verb->add_flag("--jsonl", arguments->jsonl,
-                 "One JSON object a line: text, token_ids, finish_reason, tokens_per_s, …");
+      ->transform(WholeNumber(0, 1000))
+      ->needs(jsonl);
   verb->footer(
       "Each prompt becomes one user message. Output: Prompt: …, Completion: …, a blank line.\n"
       "Examples: dsv4 generate --model models/demo --input-file prompts.txt --temperature 0\n"

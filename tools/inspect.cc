@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <memory>
 #include <span>
-#include <thread>
 
 #include "checkpoint/safetensors.h"
 #include "model/model.h"
 #include "model/weights.h"
 #include "platform/memory_info.h"
+#include "platform/processors.h"
 #include "tools/commands.h"
 #include "tools/inspect_report.h"
 #include "tools/model_path.h"
@@ -79,12 +79,12 @@ Result<InspectReport> Describe(const std::filesystem::path& folder,
     CountTensors(*checkpoint, &report);
     weights_bytes += checkpoint->data_bytes();
   }
-  const int num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   DSV4_ASSIGN(const MemoryInfo memory, ReadMemoryInfo());
-  report.memory = model::PlanMemory(
-      report.config, static_cast<int64_t>(weights_bytes),
-      model::Model::WorkspaceBytes(report.config, model::Model::Options{}.max_rows, num_threads),
-      memory.available_bytes);
+  report.memory =
+      model::PlanMemory(report.config, static_cast<int64_t>(weights_bytes),
+                        model::Model::WorkspaceBytes(
+                            report.config, model::Model::Options{}.max_rows, DefaultThreads()),
+                        memory.available_bytes);
   return report;
 }
 
@@ -143,7 +143,7 @@ void AddInspect(CLI::App& app, Selected* selected) {
                  "expert tables out of range (exit code 3 if there are any)");
   verb->add_flag("--quiet", arguments->quiet, "No progress bar");
   verb->footer(
-      "Example: dsv4 inspect --model models/tiny --verify\n"
+      "Example: dsv4 inspect --model models/demo --verify\n"
       "The verdict is for one sequence of the model's full context: \"fits in memory\", \"weights\n"
       "page from disk\" (works, but reads experts again and again) or \"does not fit\".\n"
       "--json: model, config, parameters, tensors, files, ranks, types, memory, unused and, with\n"

@@ -28,6 +28,13 @@ CLI::Validator WholeNumberFrom(uint64_t least) {
       .description(fmt::format("at least {}", least));
 }
 
+CLI::Validator NotEmpty() {
+  const auto check = [](std::string& text) -> std::string {
+    return text.empty() ? "expected a text, found an empty one" : "";
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Validator RealNumber(double least, double most, bool open) {
   const std::string range = fmt::format("{}{} to {}", open ? "above " : "", least, most);
   const auto check = [=](std::string& text) -> std::string {

@@ -11,6 +11,8 @@ namespace dsv4::tools {
 CLI::Validator WholeNumber(uint64_t least, uint64_t most);
 // As above, without a limit but what an int64_t holds.
 CLI::Validator WholeNumberFrom(uint64_t least);
+// For ->check: any text but the empty one.
+CLI::Validator NotEmpty();
 // A number in [least, most], or in (least, most] where `open`, also as a float.
 CLI::Validator RealNumber(double least, double most, bool open = false);
 

@@ -3,20 +3,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <limits>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "base/read_file.h"
 #include "engine/model_executor.h"
 #include "model/model.h"
-#include "ops/cpu_ops.h"
 #include "platform/memory_info.h"
-#include "tools/kernel_choice.h"
 #include "tools/model_path.h"
 #include "tools/option_checks.h"
 #include "tools/standard_io.h"
@@ -61,7 +57,7 @@ Status ReadDefaults(const fs::path& path, ModelFolder* folder) {
   return {};
 }
 
-bool Speaks(const ModelFlags& flags) { return !flags.quiet && ::isatty(STDERR_FILENO) != 0; }
+bool Speaks(const EngineFlags& flags) { return !flags.quiet && ::isatty(STDERR_FILENO) != 0; }
 
 void PrintNotice(const fs::path& path) {
   std::ifstream file(path);
@@ -73,11 +69,8 @@ void PrintNotice(const fs::path& path) {
 
 }  // namespace
 
-void ModelFlags::AddTo(CLI::App* verb) {
-  verb->add_option("--model", model, "Folder of the model, or org/name in the Hugging Face cache")
-      ->required();
-  verb->add_option("--threads", threads, "Threads to compute with; as many as there are processors")
-      ->transform(WholeNumber(1, 1024));
+void EngineFlags::AddTo(CLI::App* verb) {
+  ModelFlags::AddTo(verb);
   verb->add_option("--context", context,
                    "Tokens of prompt and answer together; as many as model and memory allow")
       ->transform(WholeNumberFrom(1));
@@ -99,6 +92,7 @@ void GenerationFlags::AddTo(CLI::App* verb) {
       ->check(CLI::IsMember({"none", "high", "max"}))
       ->capture_default_str();
   verb->add_option("--stop", stop, "End the answer before this text (may be repeated)")
+      ->check(NotEmpty())
       ->allow_extra_args(false);
   verb->add_flag("--special-in-text", special_in_text,
                  "Take control tokens spelt in the input as such, as the published code does");
@@ -114,7 +108,7 @@ Result<chat::EncodeOptions> GenerationFlags::EncodeOptions() const {
   return chat::EncodeOptions{.mode = *parsed_mode, .effort = *parsed_effort};
 }
 
-Result<ModelFolder> OpenModelFolder(const ModelFlags& flags) {
+Result<ModelFolder> OpenModelFolder(const EngineFlags& flags) {
   DSV4_ASSIGN(const fs::path path, ModelPathFromArgument(flags.model));
   DSV4_ASSIGN(model::ModelConfig config, model::LoadConfig(path));
   DSV4_ASSIGN(Tokenizer tokenizer, Tokenizer::Load((path / "tokenizer.json").string()));
@@ -141,12 +135,8 @@ engine::SamplingParams SamplingOf(const GenerationFlags& flags, const ModelFolde
   return sampling;
 }
 
-Result<RunningModel> StartModel(const ModelFlags& flags, const ModelFolder& folder,
+Result<RunningModel> StartModel(const EngineFlags& flags, const ModelFolder& folder,
                                 engine::MemoryWish wish, const engine::EngineOptions& options) {
-  DSV4_ASSIGN(const kernels::Kernels* kernels, KernelsFromEnvironment());
-  const int threads = flags.threads > 0
-                          ? flags.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   DSV4_ASSIGN(const MemoryInfo memory, ReadMemoryInfo());
   wish.budget_bytes = memory.available_bytes / 2;
   DSV4_ASSIGN(const engine::MemoryPlan plan, engine::PlanMemory(folder.config, wish));
@@ -155,10 +145,10 @@ Result<RunningModel> StartModel(const ModelFlags& flags, const ModelFolder& fold
         "dsv4: loading {}: context {} tokens, {} at once, KV cache up to {} MiB of {} MiB "
         "available, {} threads\n",
         folder.path.string(), plan.context, plan.num_slots, plan.bytes >> 20,
-        memory.available_bytes >> 20, threads));
+        memory.available_bytes >> 20, flags.NumThreads()));
   }
   RunningModel running;
-  running.ops = MakeCpuOps(*kernels, threads);
+  DSV4_ASSIGN(running.ops, StartOps(flags));
   DSV4_ASSIGN(auto loaded, model::Model::Load(folder.path, *running.ops, {}));
   DSV4_ASSIGN(auto executor, engine::ModelExecutor::Create(std::move(loaded), plan));
   running.engine = std::make_unique<engine::Engine>(std::move(executor), options);

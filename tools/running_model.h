@@ -14,16 +14,14 @@
 #include "engine/engine.h"
 #include "engine/memory_plan.h"
 #include "model/config.h"
-#include "ops/ops.h"
 #include "service/generation.h"
 #include "text/chat_encoding.h"
 #include "text/tokenizer.h"
+#include "tools/model_flags.h"
 
 namespace dsv4::tools {
 
-struct ModelFlags {
-  std::string model;
-  int threads = 0;      // 0: as many as the machine has
+struct EngineFlags : ModelFlags {
   int64_t context = 0;  // 0: as much as fits
   bool quiet = false;
 
@@ -58,7 +56,7 @@ struct ModelFolder {
 
 // `model`: a folder or org/name. Prints the first line of the folder's notice.txt, where there is
 // one, to standard error unless flags.quiet.
-Result<ModelFolder> OpenModelFolder(const ModelFlags& flags);
+Result<ModelFolder> OpenModelFolder(const EngineFlags& flags);
 
 // The flags, the folder's defaults where they say nothing, and the seed, drawn where none is given.
 engine::SamplingParams SamplingOf(const GenerationFlags& flags, const ModelFolder& folder);
@@ -71,7 +69,7 @@ struct RunningModel {
 
 // Loads the weights and reserves the KV cache: what is wanted, within half of the memory at hand.
 // Says so on standard error where that is a terminal and flags.quiet is not set.
-Result<RunningModel> StartModel(const ModelFlags& flags, const ModelFolder& folder,
+Result<RunningModel> StartModel(const EngineFlags& flags, const ModelFolder& folder,
                                 engine::MemoryWish wish, const engine::EngineOptions& options);
 
 }  // namespace dsv4::tools

@@ -2,35 +2,32 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <set>
-#include <thread>
+#include <sstream>
 
+#include "base/read_file.h"
 #include "checkpoint/safetensors.h"
-#include "kernels/dispatch.h"
 #include "model/model.h"
-#include "ops/cpu_ops.h"
 #include "tools/commands.h"
-#include "tools/kernel_choice.h"
+#include "tools/model_flags.h"
 #include "tools/model_path.h"
-#include "tools/option_checks.h"
 #include "tools/trace_case.h"
 
 namespace dsv4::tools {
 namespace {
 
 struct TraceOptions {
-  std::string model;
+  ModelFlags model;
   std::string cases;
   std::string out;
-  int threads = 0;
   bool list_taps = false;
 };
 
-Result<std::vector<TraceCase>> ReadCases(const std::string& path, const model::Model& model) {
-  std::ifstream file(path);
-  if (!file) return BadInput("{}: cannot be opened", path);
+// `text` is what stands in the file `path`.
+Result<std::vector<TraceCase>> ParseCases(const std::string& path, const std::string& text,
+                                          const model::Model& model) {
+  std::istringstream file(text);
   std::vector<TraceCase> cases;
   std::set<std::string> ids;
   std::string line;
@@ -46,27 +43,26 @@ Result<std::vector<TraceCase>> ReadCases(const std::string& path, const model::M
     }
     cases.push_back(std::move(*trace));
   }
-  if (file.bad()) return Failed("{}: cannot be read", path);
   return cases;
 }
 
 Status Trace(const TraceOptions& options) {
-  DSV4_ASSIGN(const std::filesystem::path folder, ModelPathFromArgument(options.model));
-  DSV4_ASSIGN(const kernels::Kernels* kernels, KernelsFromEnvironment());
-  const int threads = options.threads > 0
-                          ? options.threads
-                          : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const std::unique_ptr<Ops> ops = MakeCpuOps(*kernels, threads);
+  if (!options.list_taps && (options.cases.empty() || options.out.empty())) {
+    return UsageError("trace: --cases and --out are needed (or --list-taps)");
+  }
+  std::string text;
+  if (!options.list_taps) {
+    DSV4_ASSIGN(text, ReadFile(options.cases));
+  }
+  DSV4_ASSIGN(const std::filesystem::path folder, ModelPathFromArgument(options.model.model));
+  DSV4_ASSIGN(const std::unique_ptr<Ops> ops, StartOps(options.model));
   DSV4_ASSIGN(const std::unique_ptr<model::Model> model,
               model::Model::Load(folder, *ops, {.max_rows = 1024}));
   if (options.list_taps) {
     for (const std::string& name : model->TapNames()) fmt::print("{}\n", name);
     return {};
   }
-  if (options.cases.empty() || options.out.empty()) {
-    return UsageError("trace: --cases and --out are needed (or --list-taps)");
-  }
-  DSV4_ASSIGN(const std::vector<TraceCase> cases, ReadCases(options.cases, *model));
+  DSV4_ASSIGN(const std::vector<TraceCase> cases, ParseCases(options.cases, text, *model));
   std::vector<NamedTensor> tensors;
   for (const TraceCase& trace : cases) {
     Result<std::vector<NamedTensor>> answer = RunTraceCase(*model, trace);
@@ -86,27 +82,22 @@ void AddTrace(CLI::App& app, Selected* selected) {
   auto options = std::make_shared<TraceOptions>();
   CLI::App* command = app.add_subcommand(
       "trace", "Run given tokens; write logits and inner values to a safetensors file");
-  command->add_option("--model", options->model, "Model folder, or org/name in the local cache")
-      ->required();
+  options->model.AddTo(command);
   command->add_option("--cases", options->cases, "File of cases, one JSON object a line");
   command->add_option("--out", options->out, "The safetensors file to write");
-  command->add_option("--threads", options->threads, "Threads (default: all cores)")
-      ->transform(WholeNumber(1, 1024));
   command->add_flag("--list-taps", options->list_taps, "List the inner values of this model");
   command->footer(
-      "A case is one of\n"
-      "  "
-      "{\"id\",\"tokens\":[…],\"prefill\":n?,\"chunks\":[…]?,\"logits\":\"all\"|\"last\"|["
-      "positions],"
-      "\"mtp\":bool?,\"taps\":[\"L3.H\",…]?}\n"
-      "  {\"id\",\"batch\":[[…],[…]],\"prefill\":n?,\"logits\":…}\n"
-      "  {\"id\",\"tokens\":[…],\"block\":3 (or \"mtp\" or "
-      "\"head\"),\"h\":\"FILE.safetensors#TENSOR\","
-      "\"taps\":[…]}\n"
-      "Example:\n"
-      "  echo '{\"id\":\"a\",\"tokens\":[1,2,3],\"logits\":\"last\",\"taps\":[\"L0.H\"]}' > "
-      "cases.jsonl\n"
-      "  dsv4 trace --model models/demo --cases cases.jsonl --out trace.safetensors");
+      R"(A case is one of
+  {"id","tokens":[…],"prefill":n?,"chunks":[…]?,"logits":"all"|"last"|[positions],
+   "mtp":bool?,"taps":["L3.H",…]?}
+  {"id","batch":[[…],[…]],"prefill":n?,"logits":…}
+  {"id","tokens":[…],"block":3 (or "mtp" or "head"),"h":"FILE.safetensors#TENSOR","taps":[…]}
+"logits" selects rows by position, those of ID/logits and with "mtp" those of ID/mtp_logits too.
+Row p of ID/mtp_logits is made of the H of position p and token p + 1: the last position has none,
+and "last" means the one before it.
+Example:
+  echo '{"id":"a","tokens":[1,2,3],"logits":"last","taps":["L0.H"]}' > cases.jsonl
+  dsv4 trace --model models/demo --cases cases.jsonl --out trace.safetensors)");
   command->callback([=] { *selected = [=] { return Trace(*options); }; });
 }
 

@@ -7,24 +7,6 @@
 namespace dsv4::tools {
 namespace {
 
-std::string_view KindName(const json::Value& value) {
-  switch (value.kind()) {
-    case json::Kind::kNull:
-      return "null";
-    case json::Kind::kBool:
-      return "a boolean";
-    case json::Kind::kNumber:
-      return "a number";
-    case json::Kind::kString:
-      return "a string";
-    case json::Kind::kArray:
-      return "an array";
-    case json::Kind::kObject:
-      return "an object";
-  }
-  return "?";
-}
-
 // A whole number in [least, most].
 Result<int64_t> ReadInt(const json::Value& value, std::string_view field, int64_t least,
                         int64_t most) {
@@ -39,7 +21,8 @@ Result<int64_t> ReadInt(const json::Value& value, std::string_view field, int64_
 Result<std::vector<int64_t>> ReadInts(const json::Value& value, std::string_view field,
                                       int64_t least, int64_t most) {
   if (!value.is_array()) {
-    return BadInput("{}: expected an array of whole numbers, found {}", field, KindName(value));
+    return BadInput("{}: expected an array of whole numbers, found {}", field,
+                    KindName(value.kind()));
   }
   std::vector<int64_t> numbers;
   for (size_t i = 0; i < value.items().size(); ++i) {
@@ -85,7 +68,7 @@ Result<LogitSelection> ReadLogits(const json::Value& value) {
 
 Status ReadTaps(const json::Value& value, const model::Model& model, TraceCase* trace) {
   if (!value.is_array()) {
-    return BadInput("taps: expected an array of names, found {}", KindName(value));
+    return BadInput("taps: expected an array of names, found {}", KindName(value.kind()));
   }
   const std::vector<std::string> known = model.TapNames();
   for (const json::Value& name : value.items()) {
@@ -220,7 +203,7 @@ int64_t TraceCase::most_rows() const {
 }
 
 Result<TraceCase> ParseTraceCase(const json::Value& line, const model::Model& model) {
-  if (!line.is_object()) return BadInput("expected an object, found {}", KindName(line));
+  if (!line.is_object()) return BadInput("expected an object, found {}", KindName(line.kind()));
   DSV4_TRY(CheckKeys(line));
   const model::ModelConfig& config = model.config();
   TraceCase trace;

@@ -72,7 +72,7 @@ class Engine {
   BatchPlan plan_;
   std::vector<model::SequenceRun> runs_;
   std::vector<float> logits_;
-  std::vector<Sampled> sampled_;
+  std::vector<Result<Sampled>> sampled_;
 };
 
 }  // namespace dsv4::engine

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -41,6 +43,7 @@ struct Answer {
   Tokens tokens;
   std::vector<float> logprobs;
   std::optional<FinishReason> finish;
+  std::string error;
   int64_t num_cached = 0;
 };
 
@@ -52,7 +55,7 @@ Answer Alone(const Request& request, int64_t context, int64_t vocab_size = 40) {
   while (true) {
     const auto logits = FakeExecutor::Expected(tokens, vocab_size);
     const Sampled sampled =
-        sampler.Sample(logits, request.sampling, static_cast<int64_t>(tokens.size()));
+        sampler.Sample(logits, request.sampling, static_cast<int64_t>(tokens.size())).value();
     tokens.push_back(sampled.token);
     answer.tokens.push_back(sampled.token);
     answer.logprobs.push_back(sampled.logprob);
@@ -88,6 +91,7 @@ class EngineTest : public testing::Test {
         answer.logprobs.push_back(event.logprob);
       }
       answer.finish = event.finish;
+      answer.error = event.error;
       answer.num_cached = event.num_cached;
     }
     return more;
@@ -228,6 +232,41 @@ TEST_F(EngineTest, ACancelledRequestEndsAtOnceAndFreesItsPages) {
   EXPECT_EQ(answers_[1].finish, FinishReason::kCancelled);
   ExpectAlone(MakeRequest(2, 30, 10));
   EXPECT_EQ(engine_->num_pages_used(), 0);
+}
+
+// From the third token of request 2 on its logits are NaN.
+TEST_F(EngineTest, LogitsThatAreNotFiniteEndTheirRequestAloneWithAnError) {
+  Make(SmallLimits());
+  std::vector<Request> requests;
+  for (uint64_t id = 1; id <= 3; ++id) requests.push_back(MakeRequest(id, 5 + id));
+  Tokens text = requests[1].prompt;
+  const Answer whole = Alone(requests[1], engine_->context());
+  ASSERT_GT(whole.tokens.size(), 2u);
+  text.insert(text.end(), whole.tokens.begin(), whole.tokens.begin() + 2);
+  executor_->set_script(
+      [broken = FakeExecutor::HistoryOf(text)](uint64_t history, std::span<float> logits) {
+        if (history == broken) std::ranges::fill(logits, std::numeric_limits<float>::quiet_NaN());
+      });
+  const SessionId session = engine_->OpenSession();
+  requests[1].session = session;
+  for (const Request& request : requests) Submit(request);
+  RunAll();
+  ExpectAlone(requests[0]);
+  ExpectAlone(requests[2]);
+  const Answer& broken = answers_[2];
+  EXPECT_EQ(broken.finish, FinishReason::kError);
+  EXPECT_EQ(broken.tokens, Tokens(whole.tokens.begin(), whole.tokens.begin() + 2));
+  EXPECT_THAT(broken.error, HasSubstr("token 9: "));
+  EXPECT_THAT(broken.error, HasSubstr("found 40 NaN"));
+  EXPECT_EQ(engine_->num_pages_used(), 0) << "nothing of it is kept for its session";
+  Request again = requests[1];
+  again.id = 4;
+  again.max_new_tokens = 2;
+  Submit(again);
+  RunAll();
+  EXPECT_EQ(answers_[4].num_cached, 0);
+  EXPECT_EQ(answers_[4].tokens, broken.tokens);
+  engine_->CloseSession(session);
 }
 
 TEST_F(EngineTest, WherePagesRunOutTheYoungestWaitsAndGetsTheSameText) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,9 +39,10 @@ enum class FinishReason {
   kLength,     // max_new_tokens
   kContext,    // the context is full
   kCancelled,  // no token comes with it
+  kError,      // the model gave no number to sample from; no token comes with it
 };
 
-// "stop", "length", "context", "cancelled".
+// "stop", "length", "context", "cancelled", "error".
 std::string_view FinishReasonName(FinishReason reason);
 
 struct TokenLogprob {
@@ -55,9 +57,11 @@ struct TokenEvent {
   uint64_t request = 0;
   int32_t token = kNoToken;
   float logprob = 0;                   // with num_top_logprobs only
-  std::vector<TokenLogprob> top;       // most likely first; with num_top_logprobs only
-  std::optional<FinishReason> finish;  // set on the last event of a request, and only there
-  int64_t num_cached = 0;              // prompt tokens whose state was kept from earlier requests
+  std::vector<TokenLogprob> top = {};  // most likely first; with num_top_logprobs only
+  // Set on the last event of a request, and only there.
+  std::optional<FinishReason> finish = std::nullopt;
+  std::string error = {};  // with kError only: what was found, and where
+  int64_t num_cached = 0;  // prompt tokens whose state was kept from earlier requests
 };
 
 }  // namespace dsv4::engine

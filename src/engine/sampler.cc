@@ -69,16 +69,28 @@ std::vector<TokenLogprob> TopLogprobs(std::span<const float> logits, double log_
   return top;
 }
 
+std::unexpected<Error> NoneFinite(std::span<const float> logits, int64_t position) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto num_nan = std::ranges::count_if(logits, [](float x) { return std::isnan(x); });
+  return Failed(
+      "token {}: expected a largest logit that is finite, found {} NaN, {} inf and {} -inf among "
+      "{} logits",
+      position, num_nan, std::ranges::count(logits, kInfinity),
+      std::ranges::count(logits, -kInfinity), logits.size());
+}
+
 }  // namespace
 
 float SamplingNoise(uint64_t seed, int64_t position, int32_t token) {
   return NoiseOf(PositionKey(seed, position), token);
 }
 
-Sampled Sampler::Sample(std::span<const float> logits, const SamplingParams& params,
-                        int64_t position) {
+Result<Sampled> Sampler::Sample(std::span<const float> logits, const SamplingParams& params,
+                                int64_t position) {
+  const int32_t most_likely = ArgMax(logits);
+  if (!std::isfinite(logits[static_cast<size_t>(most_likely)])) return NoneFinite(logits, position);
   Sampled sampled;
-  sampled.token = Choose(logits, params, position);
+  sampled.token = params.temperature <= 0 ? most_likely : Draw(logits, params, position);
   if (params.num_top_logprobs) {
     const double log_sum = LogSumExp(logits);
     const float chosen = logits[static_cast<size_t>(sampled.token)];
@@ -88,9 +100,8 @@ Sampled Sampler::Sample(std::span<const float> logits, const SamplingParams& par
   return sampled;
 }
 
-int32_t Sampler::Choose(std::span<const float> logits, const SamplingParams& params,
-                        int64_t position) {
-  if (params.temperature <= 0) return ArgMax(logits);
+int32_t Sampler::Draw(std::span<const float> logits, const SamplingParams& params,
+                      int64_t position) {
   probs_.resize(logits.size());
   noise_.resize(logits.size());
   SoftmaxWithTemperature(logits, params.temperature, probs_);

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "engine/request.h"
 
 namespace dsv4::engine {
@@ -32,11 +33,12 @@ float SamplingNoise(uint64_t seed, int64_t position, int32_t token);
 class Sampler {
  public:
   // `position`: where the sampled token will stand in its sequence. Logits must not be empty; NaN
-  // is never chosen unless all are.
-  Sampled Sample(std::span<const float> logits, const SamplingParams& params, int64_t position);
+  // is never chosen. An error (kFailed) where the largest logit is not finite.
+  Result<Sampled> Sample(std::span<const float> logits, const SamplingParams& params,
+                         int64_t position);
 
  private:
-  int32_t Choose(std::span<const float> logits, const SamplingParams& params, int64_t position);
+  int32_t Draw(std::span<const float> logits, const SamplingParams& params, int64_t position);
   // Sets the probabilities outside the nucleus to 0.
   void KeepNucleus(float top_p);
 

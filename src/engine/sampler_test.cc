@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace dsv4::engine {
@@ -28,7 +30,7 @@ std::vector<int> Draw(const std::vector<float>& logits, const SamplingParams& pa
   Sampler sampler;
   std::vector<int> counts(logits.size());
   for (int position = 0; position < count; ++position) {
-    ++counts[static_cast<size_t>(sampler.Sample(logits, params, position).token)];
+    ++counts[static_cast<size_t>(sampler.Sample(logits, params, position)->token)];
   }
   return counts;
 }
@@ -36,8 +38,8 @@ std::vector<int> Draw(const std::vector<float>& logits, const SamplingParams& pa
 TEST(SamplerTest, TemperatureZeroTakesTheLargestAndAmongEqualsTheSmallestId) {
   Sampler sampler;
   const SamplingParams greedy{.temperature = 0};
-  EXPECT_EQ(sampler.Sample(std::vector<float>{1, 3, 2, 3}, greedy, 0).token, 1);
-  EXPECT_EQ(sampler.Sample(std::vector<float>{kNan, 1, 2}, greedy, 0).token, 2);
+  EXPECT_EQ(sampler.Sample(std::vector<float>{1, 3, 2, 3}, greedy, 0)->token, 1);
+  EXPECT_EQ(sampler.Sample(std::vector<float>{kNan, 1, 2}, greedy, 0)->token, 2);
 }
 
 TEST(SamplerTest, FrequenciesFollowTheSoftmaxAtTheTemperature) {
@@ -85,12 +87,12 @@ TEST(SamplerTest, SeedAndPositionAloneDecideTheNoise) {
   Sampler first, second;
   const SamplingParams params{.temperature = 1, .seed = 11};
   std::vector<int32_t> forwards, backwards;
-  for (int p = 0; p < 50; ++p) forwards.push_back(first.Sample(logits, params, p).token);
-  for (int p = 50; p-- > 0;) backwards.push_back(second.Sample(logits, params, p).token);
+  for (int p = 0; p < 50; ++p) forwards.push_back(first.Sample(logits, params, p)->token);
+  for (int p = 50; p-- > 0;) backwards.push_back(second.Sample(logits, params, p)->token);
   EXPECT_EQ(forwards, std::vector<int32_t>(backwards.rbegin(), backwards.rend()));
   std::vector<int32_t> other;
   for (int p = 0; p < 50; ++p) {
-    other.push_back(first.Sample(logits, {.temperature = 1, .seed = 12}, p).token);
+    other.push_back(first.Sample(logits, {.temperature = 1, .seed = 12}, p)->token);
   }
   EXPECT_NE(forwards, other);
 }
@@ -114,15 +116,15 @@ TEST(SamplerTest, LogprobsAreOfThePlainSoftmaxMostLikelyFirst) {
   const auto probs = Softmax(logits, 1);
   Sampler sampler;
   const SamplingParams params{.temperature = 0.1f, .top_p = 0.5f, .seed = 1, .num_top_logprobs = 3};
-  const Sampled sampled = sampler.Sample(logits, params, 0);
+  const Sampled sampled = sampler.Sample(logits, params, 0).value();
   EXPECT_NEAR(sampled.logprob, std::log(probs[static_cast<size_t>(sampled.token)]), 1e-6);
   ASSERT_EQ(sampled.top.size(), 3u);
   EXPECT_EQ(sampled.top[0].token, 1);
   EXPECT_EQ(sampled.top[1].token, 3);
   EXPECT_EQ(sampled.top[2].token, 2);
   EXPECT_NEAR(sampled.top[2].logprob, std::log(probs[2]), 1e-6);
-  EXPECT_TRUE(sampler.Sample(logits, {}, 0).top.empty());
-  EXPECT_EQ(sampler.Sample(logits, {.num_top_logprobs = 9}, 0).top.size(), 4u);
+  EXPECT_TRUE(sampler.Sample(logits, {}, 0)->top.empty());
+  EXPECT_EQ(sampler.Sample(logits, {.num_top_logprobs = 9}, 0)->top.size(), 4u);
 }
 
 TEST(SamplerTest, NanBreaksNothing) {
@@ -131,8 +133,29 @@ TEST(SamplerTest, NanBreaksNothing) {
   for (int p = 0; p < 100; ++p) {
     const auto sampled =
         sampler.Sample(logits, {.temperature = 1, .top_p = 0.9f, .num_top_logprobs = 4}, p);
-    EXPECT_TRUE(sampled.token == 1 || sampled.token == 3);
+    ASSERT_TRUE(sampled);
+    EXPECT_TRUE(sampled->token == 1 || sampled->token == 3);
   }
+}
+
+TEST(SamplerTest, ALargestLogitThatIsNotFiniteIsAnErrorThatSaysWhatWasFound) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::pair<std::vector<float>, const char*> cases[] = {
+      {{kNan, kNan, kNan}, "found 3 NaN, 0 inf and 0 -inf among 3 logits"},
+      {{-kInf, kNan}, "found 1 NaN, 0 inf and 1 -inf among 2 logits"},
+      {{0, kInf, 1}, "found 0 NaN, 1 inf and 0 -inf among 3 logits"},
+  };
+  Sampler sampler;
+  for (const auto& [logits, message] : cases) {
+    for (const float temperature : {0.0f, 1.0f}) {
+      const auto sampled = sampler.Sample(logits, {.temperature = temperature}, 17);
+      ASSERT_FALSE(sampled);
+      EXPECT_EQ(sampled.error().kind, ErrorKind::kFailed);
+      EXPECT_EQ(sampled.error().message,
+                std::string("token 17: expected a largest logit that is finite, ") + message);
+    }
+  }
+  EXPECT_EQ(sampler.Sample(std::vector<float>{-kInf, 1, kNan}, {}, 0)->token, 1);
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ std::string_view FinishReasonName(FinishReason reason) {
       return "context";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kError:
+      return "error";
   }
   return "";
 }
@@ -184,7 +186,7 @@ bool Scheduler::PreemptFor(const Sequence& asking) {
   return true;
 }
 
-void Scheduler::Commit(const BatchPlan& plan, std::span<const Sampled> sampled,
+void Scheduler::Commit(const BatchPlan& plan, std::span<const Result<Sampled>> sampled,
                        std::vector<TokenEvent>* events) {
   DSV4_CHECK(sampled.size() == plan.targets.size(), "{} tokens for {} sequences", sampled.size(),
              plan.targets.size());
@@ -194,18 +196,29 @@ void Scheduler::Commit(const BatchPlan& plan, std::span<const Sampled> sampled,
   for (size_t i = 0; i < sampled.size(); ++i) {
     const uint64_t request = plan.targets[i].request;
     Sequence& sequence = **Locate(running_, request);
-    sequence.tokens.push_back(sampled[i].token);
-    ++stats_->num_sampled;
-    TokenEvent event{request,
-                     sampled[i].token,
-                     sampled[i].logprob,
-                     sampled[i].top,
-                     FinishOf(sequence, sampled[i].token),
-                     *sequence.num_cached};
-    const bool finished = event.finish.has_value();
-    events->push_back(std::move(event));
-    if (finished) Erase(request);
+    events->push_back(sampled[i] ? Take(*sampled[i], &sequence)
+                                 : Fail(sampled[i].error(), &sequence));
+    if (events->back().finish) Erase(request);
   }
+}
+
+TokenEvent Scheduler::Take(const Sampled& sampled, Sequence* sequence) {
+  sequence->tokens.push_back(sampled.token);
+  ++stats_->num_sampled;
+  return {.request = sequence->request.id,
+          .token = sampled.token,
+          .logprob = sampled.logprob,
+          .top = sampled.top,
+          .finish = FinishOf(*sequence, sampled.token),
+          .num_cached = *sequence->num_cached};
+}
+
+TokenEvent Scheduler::Fail(const Error& error, Sequence* sequence) {
+  states_.Release(std::exchange(sequence->state, {}));
+  return {.request = sequence->request.id,
+          .finish = FinishReason::kError,
+          .error = error.message,
+          .num_cached = *sequence->num_cached};
 }
 
 void Scheduler::Advance(const BatchPlan& plan) {

@@ -44,8 +44,9 @@ class Scheduler {
 
   // *plan is made anew; empty only when idle.
   void Plan(BatchPlan* plan);
-  // `sampled` [plan.targets]. Appends an event for each.
-  void Commit(const BatchPlan& plan, std::span<const Sampled> sampled,
+  // `sampled` [plan.targets]. Appends an event for each; where there is an error instead of a
+  // token, its request ends with kError, and the others go on.
+  void Commit(const BatchPlan& plan, std::span<const Result<Sampled>> sampled,
               std::vector<TokenEvent>* events);
 
   void CheckIntegrity() const;
@@ -62,6 +63,9 @@ class Scheduler {
   // Pauses the youngest sequence that has no rows in this plan, if it is not older than `asking`.
   bool PreemptFor(const Sequence& asking);
   void Advance(const BatchPlan& plan);
+  TokenEvent Take(const Sampled& sampled, Sequence* sequence);
+  // Nothing of its state is kept: the next prompt of its session is computed anew.
+  TokenEvent Fail(const Error& error, Sequence* sequence);
   std::optional<FinishReason> FinishOf(const Sequence& sequence, int32_t token) const;
   void GiveBack(Sequence* sequence);
   void Erase(uint64_t request);

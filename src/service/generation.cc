@@ -125,13 +125,13 @@ void Generator::Take(Job& job, const engine::TokenEvent& event) {
   PassText(job, passed.text);
   if (passed.stop) {
     if (!event.finish) engine_.Cancel(job.id);
-    Finish(job, engine::FinishReason::kStop, passed.stop);
+    Finish(job, {.finish = engine::FinishReason::kStop, .stop = job.stop_strings[*passed.stop]});
   } else if (event.finish) {
     PassText(job, job.stops.Flush());
-    Finish(job, *event.finish, std::nullopt);
+    Finish(job, {.finish = *event.finish, .error = event.error});
   } else if (job.parser && job.parser->finished()) {  // EOS spelt by other tokens
     engine_.Cancel(job.id);
-    Finish(job, engine::FinishReason::kStop, std::nullopt);
+    Finish(job, {.finish = engine::FinishReason::kStop});
   }
 }
 
@@ -154,12 +154,10 @@ void Generator::PassEvents(Job& job, std::vector<chat::StreamEvent> events) {
   }
 }
 
-void Generator::Finish(Job& job, engine::FinishReason reason, std::optional<size_t> stop) {
+void Generator::Finish(Job& job, GenerationEvent last) {
   if (job.parser) PassEvents(job, job.parser->Finish());
   job.usage.total_seconds = SecondsBetween(job.start, Clock::now());
-  GenerationEvent last{.kind = GenerationEvent::Kind::kFinish};
-  last.finish = reason;
-  if (stop) last.stop = job.stop_strings[*stop];
+  last.kind = GenerationEvent::Kind::kFinish;
   last.malformed = job.malformed;
   last.usage = job.usage;
   job.sink(last);

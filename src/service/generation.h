@@ -76,6 +76,7 @@ struct GenerationEvent {
   Token token = {};
   engine::FinishReason finish = engine::FinishReason::kStop;  // kFinish
   std::optional<std::string> stop = std::nullopt;  // kFinish: the stop string that was found
+  std::string error = {};                          // kFinish with kError: what was found
   bool malformed = false;                          // kFinish: see text/completion_stream.h
   Usage usage = {};                                // kFinish
 };
@@ -110,7 +111,8 @@ class Generator {
   void Take(Job& job, const engine::TokenEvent& event);
   void PassText(Job& job, std::string_view text);
   void PassEvents(Job& job, std::vector<chat::StreamEvent> events);
-  void Finish(Job& job, engine::FinishReason reason, std::optional<size_t> stop);
+  // `last` tells the reason and what goes with it; the rest is filled in.
+  void Finish(Job& job, GenerationEvent last);
 
   engine::Engine& engine_;
   const Tokenizer& tokenizer_;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -208,6 +210,30 @@ TEST_F(GeneratorTest, CancelledFromTheSinkItEndsWithWhatCame) {
   EXPECT_EQ(collected.content, "hello");
   ASSERT_TRUE(collected.last);
   EXPECT_EQ(collected.last->finish, FinishReason::kCancelled);
+  EXPECT_EQ(engine_->num_pages_used(), 0);
+}
+
+TEST_F(GeneratorTest, LogitsThatAreNotFiniteEndTheAnswerWithAnErrorAndTheTextSoFar) {
+  const Tokens prompt = ChatIds(R"([{"role":"user","content":"hello"}])");
+  const Tokens text = Encode("wide");
+  Script(prompt, text);
+  Tokens all = prompt;
+  all.insert(all.end(), text.begin(), text.end());
+  const uint64_t broken = FakeExecutor::HistoryOf(all);
+  executor_->set_script([this, broken](uint64_t history, std::span<float> logits) {
+    const auto found = script_.find(history);
+    if (found != script_.end()) logits[static_cast<size_t>(found->second)] = 1000;
+    if (history == broken) std::ranges::fill(logits, std::numeric_limits<float>::infinity());
+  });
+  Collected collected;
+  Start({.prompt = prompt, .form = OutputForm::kChat, .max_new_tokens = 500}, &collected);
+  RunAll();
+  ASSERT_TRUE(collected.last);
+  EXPECT_EQ(collected.content, "wide");
+  EXPECT_EQ(collected.last->finish, FinishReason::kError);
+  EXPECT_THAT(collected.last->error,
+              ::testing::StartsWith(
+                  fmt::format("token {}: expected a largest logit that is finite", all.size())));
   EXPECT_EQ(engine_->num_pages_used(), 0);
 }
 
