@@ -227,6 +227,47 @@ TEST_P(StepCost, AProfileReadsTheClockAndNoneCostsNothing) {
   EXPECT_EQ(CountsOf([&] { Run(plan); }), kNothing);
 }
 
+engine::Request MakeRequest(uint64_t id, size_t length, float temperature) {
+  engine::Request request;
+  request.id = id;
+  request.prompt.assign(length, 5);
+  request.max_new_tokens = 200;
+  request.ignore_eos = true;
+  request.sampling.temperature = temperature;
+  return request;
+}
+
+// Two answers side by side, one greedy and one sampled; the second prompt takes several steps.
+// What an engine does once, and the step that admits a request does for it, lasts. The
+// log-probabilities of events, which leave the engine, are not asked for.
+TEST(EngineStepCost, StepsAfterTheFirstAllocateNothingAndLockNothing) {
+  const std::unique_ptr<Ops> ops = MakeCpuOps(**kernels::Choose(""), 2);
+  auto model =
+      model::Model::Load(DSV4_TEST_DATA "/model/flash-tiny/checkpoint", *ops, {.max_rows = 64});
+  ASSERT_TRUE(model) << model.error().message;
+  const engine::MemoryPlan plan{
+      .context = 1000, .num_slots = 2, .num_pages = 20, .num_snapshots = 4};
+  auto executor = engine::ModelExecutor::Create(std::move(*model), plan);
+  ASSERT_TRUE(executor) << executor.error().message;
+  engine::Engine engine(std::move(*executor), {.snapshot_interval = 32});
+  std::vector<engine::TokenEvent> events;
+  events.reserve(10);
+  ASSERT_TRUE(engine.Submit(MakeRequest(9, 5, 0.8f)));
+  engine.Step(&events);
+  ASSERT_TRUE(engine.Cancel(9));
+  for (const uint64_t id : {1, 2}) {
+    engine::Request request = MakeRequest(id, id == 1 ? 20 : 150, id == 1 ? 0.0f : 0.8f);
+    request.session = engine.OpenSession();
+    ASSERT_TRUE(engine.Submit(std::move(request)));
+  }
+  engine.Step(&events);
+  for (int step = 1; step < 195; ++step) {
+    events.clear();
+    ASSERT_EQ(CountsOf([&] { engine.Step(&events); }), kNothing) << "step " << step;
+  }
+  EXPECT_EQ(events.size(), 2u) << "both are still at work";
+}
+
 std::string TestName(const ::testing::TestParamInfo<const kernels::Kernels*>& info) {
   return info.param->name;
 }

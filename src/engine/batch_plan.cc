@@ -15,6 +15,18 @@ void BatchPlan::Clear() {
   targets.clear();
 }
 
+void BatchPlan::Reserve(int32_t num_rows, int32_t num_runs, int32_t num_pages) {
+  const auto count = static_cast<size_t>(num_runs);
+  restores.reserve(count);
+  tokens.reserve(static_cast<size_t>(num_rows));
+  runs.reserve(count);
+  sequences.reserve(count);
+  pages.reserve(static_cast<size_t>(num_pages));
+  logit_rows.reserve(count);
+  saves.reserve(count);
+  targets.reserve(count);
+}
+
 model::Batch BatchPlan::ToBatch(std::vector<model::SequenceRun>* sequence_runs) const {
   sequence_runs->clear();
   for (const Run& run : runs) {

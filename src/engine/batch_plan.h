@@ -39,6 +39,8 @@ struct BatchPlan {
 
   bool empty() const { return runs.empty(); }
   void Clear();
+  // Room for as many as a plan can have, so that making one need not allocate.
+  void Reserve(int32_t num_rows, int32_t num_runs, int32_t num_pages);
   // The batch for the model. It and *runs point into this plan, which must outlive both unchanged.
   model::Batch ToBatch(std::vector<model::SequenceRun>* runs) const;
 };

@@ -31,6 +31,11 @@ Engine::Engine(std::unique_ptr<Executor> executor, const EngineOptions& options)
   DSV4_CHECK(limits.num_slots >= 1 && limits.num_slots <= limits.max_rows, "{} slots, {} rows",
              limits.num_slots, limits.max_rows);
   DSV4_CHECK(context_ >= 1, "context {}", context_);
+  const auto num_slots = static_cast<size_t>(limits.num_slots);
+  plan_.Reserve(limits.max_rows, limits.num_slots, limits.num_pages);
+  runs_.reserve(num_slots);
+  sampled_.reserve(num_slots);
+  logits_.reserve(num_slots * static_cast<size_t>(limits.vocab_size));
 }
 
 Status Engine::Submit(Request request) {

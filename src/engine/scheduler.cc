@@ -156,6 +156,7 @@ void Scheduler::Admit(BatchPlan* plan) {
     if (restore) plan->restores.push_back(*restore);
     sequence->state = std::move(*state);
     sequence->phase = Sequence::Phase::kRunning;
+    Reserve(sequence);
     if (!sequence->num_cached) {
       sequence->num_cached = sequence->state.num_computed;
       stats_->num_prompt_tokens += sequence->request.prompt.size();
@@ -165,6 +166,18 @@ void Scheduler::Admit(BatchPlan* plan) {
     waiting_.pop_front();
     PlanRows(sequence, budget, plan);
   }
+}
+
+void Scheduler::Reserve(Sequence* sequence) const {
+  const int64_t room = options_.context - sequence->prompt_length();
+  const int64_t most = sequence->prompt_length() + std::min(sequence->request.max_new_tokens, room);
+  sequence->tokens.reserve(static_cast<size_t>(most));
+  sequence->state.pages.reserve(static_cast<size_t>(model::KvLayout::PagesFor(most)));
+  if (sequence->request.session == 0) return;
+  const int64_t num_intervals =
+      options_.snapshot_interval > 0 ? most / options_.snapshot_interval : 0;
+  sequence->state.snapshots.reserve(static_cast<size_t>(num_intervals) +
+                                    sequence->request.branch_points.size());
 }
 
 bool Scheduler::HasRoomFor(const Sequence& sequence) const {

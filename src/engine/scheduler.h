@@ -59,6 +59,8 @@ class Scheduler {
   int64_t NextCut(const Sequence& sequence) const;
   void AppendRun(Sequence* sequence, int32_t num_rows, BatchPlan* plan);
   void Admit(BatchPlan* plan);
+  // Room for all that the sequence may come to hold, so that later steps need not allocate.
+  void Reserve(Sequence* sequence) const;
   bool HasRoomFor(const Sequence& sequence) const;
   // Pauses the youngest sequence that has no rows in this plan, if it is not older than `asking`.
   bool PreemptFor(const Sequence& asking);
