@@ -56,7 +56,8 @@ std::string LayersText(const ModelConfig& config) {
   const auto main = std::span(config.compress_ratios).first(static_cast<size_t>(config.num_layers));
   return fmt::format("{}: {} window only, {} of ratio 4, {} of ratio 128; {} hash-routed; {} MTP",
                      config.num_layers, std::ranges::count(main, 0), std::ranges::count(main, 4),
-                     std::ranges::count(main, 128), config.num_hash_layers, config.num_mtp_layers);
+                     std::ranges::count(main, 128),
+                     std::min(config.num_hash_layers, config.num_layers), config.num_mtp_layers);
 }
 
 std::string ConfigurationText(const ModelConfig& c) {

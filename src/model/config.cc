@@ -355,7 +355,6 @@ Status ConfigParser::CheckShapes() {
   }
   DSV4_TRY(NotAbove(kRopeHeadDim, c.rope_head_dim, kIndexHeadDim, c.index_head_dim));
   DSV4_TRY(NotAbove(kActivated, c.num_activated_experts, kExperts, c.num_routed_experts));
-  DSV4_TRY(NotAbove(kHashLayers, c.num_hash_layers, kLayers, c.num_layers));
   for (const auto& [name, id] : {std::pair{kBos, c.bos_token_id}, {kEos, c.eos_token_id}}) {
     if (id >= c.vocab_size) {
       return BadInput("{} must be below {}: {} and {}", fields_.Spelling(name),

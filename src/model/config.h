@@ -74,7 +74,8 @@ struct ModelConfig {
 
   int32_t num_blocks() const { return num_layers + num_mtp_layers; }  // main layers, then MTP
   bool is_mtp(int32_t block) const { return block >= num_layers; }
-  bool is_hash_routed(int32_t block) const { return block < num_hash_layers; }
+  // MTP blocks never are; of a slice with fewer layers than num_hash_layers all layers are.
+  bool is_hash_routed(int32_t block) const { return block < num_hash_layers && !is_mtp(block); }
   int64_t hc_mix_rows() const { return int64_t{2 + hc_mult} * hc_mult; }
 };
 

@@ -441,7 +441,6 @@ TEST(Config, LengthsAndDivisibilitiesNameFieldsAndBothValues) {
        {{{"index_head_dim", "32"}}, "qk_rope_head_dim must not be above index_head_dim: 64 and 32"},
        {{{"num_experts_per_tok", "257"}},
         "num_experts_per_tok must not be above n_routed_experts: 257 and 256"},
-       {{{"num_hash_layers", "5"}}, "num_hash_layers must not be above num_hidden_layers: 5 and 4"},
        {{{"eos_token_id", "129280"}}, "eos_token_id must be below vocab_size: 129280 and 129280"},
        {{{"rope_scaling.beta_slow", "33"}},
         "rope_scaling.beta_slow must not be above rope_scaling.beta_fast: 33 and 32"},

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "base/json.h"
 #include "checkpoint/names.h"
 #include "checkpoint/synth_config.h"
@@ -10,8 +12,8 @@
 namespace dsv4::model {
 namespace {
 
-ModelConfig Preset(const char* name) {
-  const SynthConfig synth = MakeSynthConfig(name, {}).value();
+ModelConfig Preset(const char* name, const std::vector<SynthSetting>& settings = {}) {
+  const SynthConfig synth = MakeSynthConfig(name, settings).value();
   return ParseConfig(json::Parse(synth.json).value()).value();
 }
 
@@ -48,6 +50,14 @@ TEST(MemoryPlan, PublishedModelsHaveTheirPublishedSizes) {
   const ParameterCounts pro = CountParameters(Preset("pro"));
   EXPECT_EQ((pro.total + 50'000'000'000) / 100'000'000'000, 16);
   EXPECT_EQ((pro.active + 500'000'000) / 1'000'000'000, 49);
+}
+
+// A slice of a published model keeps its num_hash_layers.
+TEST(MemoryPlan, WithMoreHashLayersThanLayersAllButTheMtpBlocksAreHashRouted) {
+  const ModelConfig slice = Preset("flash", {{"num_hidden_layers", "1"}});
+  EXPECT_EQ(slice.num_hash_layers, 3);
+  EXPECT_TRUE(slice.is_hash_routed(0));
+  EXPECT_FALSE(slice.is_hash_routed(1));
 }
 
 TEST(MemoryPlan, FlashKeepsItsContextInTheBytesOfTheRowFormats) {
