@@ -6,25 +6,18 @@
 #include <limits>
 #include <numeric>
 
+#include "base/mix.h"
 #include "engine/sampling_math.h"
 
 namespace dsv4::engine {
 namespace {
 
-// The finaliser of splitmix64: every input bit moves every output bit.
-uint64_t Mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
 uint64_t PositionKey(uint64_t seed, int64_t position) {
-  return Mix(Mix(seed + 0x9E3779B97F4A7C15u) + static_cast<uint64_t>(position));
+  return Mix64(Mix64(seed + kMixStep) + static_cast<uint64_t>(position));
 }
 
 float NoiseOf(uint64_t position_key, int32_t token) {
-  const uint64_t bits =
-      Mix(position_key + 0x9E3779B97F4A7C15u * (static_cast<uint64_t>(token) + 1));
+  const uint64_t bits = Mix64(position_key + kMixStep * (static_cast<uint64_t>(token) + 1));
   // 24 bits, exact in fp32, in (0, 1): neither end, so that the logarithm is finite and not 0.
   const float uniform = (static_cast<float>(bits >> 41) + 0.5f) * 0x1p-23f;
   return -std::log(uniform);
