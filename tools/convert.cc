@@ -50,9 +50,8 @@ void AddConvert(CLI::App& app, Selected* selected) {
   verb->add_flag("--force", options.replace, "Replace an earlier checkpoint of that name");
   verb->add_flag("--quiet", arguments->quiet, "No progress bar");
   verb->footer(
-      "Example: dsv4 convert --hf-ckpt-path DeepSeek-V4-Flash --save-path flash-mp4 --n-experts "
-      "256 "
-      "--model-parallel 4\n"
+      "Example: dsv4 convert --hf-ckpt-path models/demo --save-path models/demo-mp2 --n-experts 8 "
+      "--model-parallel 2\n"
       "The folder appears under its name when it is complete.");
   verb->callback(
       [arguments, selected] { *selected = [arguments] { return Convert(*arguments); }; });

@@ -33,6 +33,23 @@ int ExitCodeOf(ErrorKind kind) {
   return kExitFailed;
 }
 
+// What is told of a word that stands where one of the verbs of `app` should; empty where none does.
+std::string UnknownVerb(const CLI::App& app) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  if (!given.empty()) return UnknownVerb(*given.front());
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!verb->get_name().empty()) verbs.push_back(verb->get_name());  // option groups have none
+  }
+  const std::vector<std::string> words = app.remaining();
+  if (verbs.empty() || words.empty()) return {};
+  const CLI::App* const parent = app.get_parent();
+  const std::string name = (parent ? parent->get_name() + " " : "") + app.get_name();
+  return fmt::format("{}: there is no {} {}; there are the verbs {} ({} --help tells of them)\n",
+                     name, words.front().starts_with('-') ? "option" : "verb", words.front(),
+                     fmt::join(verbs, ", "), name);
+}
+
 // What the standard library throws where the system has no more to give.
 Status Run(const Selected& selected) {
   try {
@@ -58,6 +75,11 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::string unknown = error.get_exit_code() == 0 ? "" : UnknownVerb(app);
+    if (!unknown.empty()) {
+      WriteStandardError(unknown);
+      return kExitUsage;
+    }
     if (app.exit(error) != 0) return kExitUsage;
     if (std::cout.flush()) return kExitDone;
     std::fputs("dsv4: standard output cannot be written\n", stderr);

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
+#include "base/read_file.h"
 #include "tools/ops_golden_file.h"
 
 namespace dsv4::tools {
@@ -26,11 +25,8 @@ constexpr Rule kRules[] = {
 };
 
 Result<json::Value> ReadParameters(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return BadInput("{}: cannot be read", path.string());
-  std::ostringstream text;
-  text << stream.rdbuf();
-  Result<json::Value> value = json::Parse(text.str());
+  DSV4_ASSIGN(const std::string text, ReadFile(path));
+  Result<json::Value> value = json::Parse(text);
   if (!value) return Within(path.string(), std::move(value).error());
   return value;
 }
@@ -44,7 +40,7 @@ Status CheckFilesAreKnown(const std::filesystem::path& folder) {
       return BadInput("{}: no rule compares this file", entry.path().string());
     }
   }
-  if (error) return BadInput("{}: {}", folder.string(), error.message());
+  if (error) return CannotBeOpened(folder, error.value());
   return {};
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
+#include "model/config.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/option_checks.h"
@@ -32,9 +34,26 @@ Result<std::vector<SynthSetting>> Settings(const std::vector<std::string>& texts
   return settings;
 }
 
+// Rows and columns under one scale of what is written in FP8.
+constexpr int32_t kScaleBlock = 128;
+
+// What the loader would refuse is refused before it is written.
+Status CheckLoadable(const SynthModel& model) {
+  Result<model::ModelConfig> config = model::ParseConfig(json::Parse(model.config_json()).value());
+  if (config && config->linear_format != model::LinearFormat::kBf16 &&
+      (config->weight_block_rows != kScaleBlock || config->weight_block_cols != kScaleBlock)) {
+    config =
+        BadInput("quantization_config.weight_block_size: expected [{0}, {0}], found [{1}, {2}]",
+                 kScaleBlock, config->weight_block_rows, config->weight_block_cols);
+  }
+  if (!config) return UsageError("--set: {}", config.error().message);
+  return {};
+}
+
 Status Synth(Arguments arguments) {
   DSV4_ASSIGN(const std::vector<SynthSetting> settings, Settings(arguments.settings));
   DSV4_ASSIGN(const SynthModel model, SynthModel::Make(arguments.preset, settings));
+  DSV4_TRY(CheckLoadable(model));
   arguments.options.stop = &InterruptFlag();
   ProgressBar progress(arguments.quiet);
   return WriteSynth(model, arguments.options, progress);
@@ -48,8 +67,7 @@ void AddSynth(CLI::App& app, Selected* selected) {
       app.add_subcommand("synth", "Write a deterministic checkpoint of random weights");
   verb->add_option("--preset", arguments->preset, "flash, pro, tiny-flash or tiny-pro")->required();
   verb->add_option("--set", arguments->settings,
-                   "key=value: another value for a key of config.json (may be repeated)")
-      ->allow_extra_args(false);
+                   "key=value …: other values for keys of config.json (may be repeated)");
   verb->add_option("--seed", arguments->options.seed, "Seed of all weights")
       ->transform(WholeNumber(0, std::numeric_limits<uint64_t>::max()))
       ->capture_default_str();

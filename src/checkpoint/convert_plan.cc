@@ -114,6 +114,11 @@ class Planner {
     if (expert < range.begin || expert >= range.end) return std::nullopt;
     if (IsFp4(*tensor.source) && name.ends_with(kWeight)) {
       DSV4_TRY(PlanFp4Weight(&tensor));
+    } else if (rules_.fp8_experts && name.ends_with(kWeight)) {
+      return BadInput("expected FP4 to make FP8 of, found {}{}", tensor.source->TypeText(),
+                      tensor.source->dtype == DType::kF8E4M3
+                          ? "; the experts are FP8 already and need no --expert-dtype"
+                          : "");
     } else if (const TensorInfo* const weight = Partner(name, kScale, kWeight);
                rules_.fp8_experts && weight != nullptr && IsFp4(*weight)) {
       tensor.action = Action::kFp8Scales;

@@ -74,7 +74,7 @@ TEST_F(ChatPipeTest, ThinkingIsMarkedAndAConversationIsSavedAndLoaded) {
   EXPECT_EQ(saved.exit_code, 0);
   EXPECT_EQ(saved.out.substr(0, 8), "<think>\n");
   EXPECT_THAT(saved.out, HasSubstr("\n</think>\n"));
-  EXPECT_THAT(saved.err, HasSubstr("/nowhere/file: cannot be read"));
+  EXPECT_THAT(saved.err, HasSubstr("/nowhere/file: cannot be opened: No such file or directory"));
   EXPECT_THAT(saved.err, HasSubstr("no command /nonsense; there are /exit /clear /help /think"));
   const auto messages = json::Parse(ReadFileText(file));
   ASSERT_TRUE(messages) << messages.error().message;
@@ -88,6 +88,15 @@ TEST_F(ChatPipeTest, ThinkingIsMarkedAndAConversationIsSavedAndLoaded) {
       RunProgram(Command({"--system", "Be brief."}), "/think on\nhello\n/think off\nmore\n");
   const ProgramResult loaded = RunProgram(Command(), "/load " + file + "\nmore\n");
   EXPECT_THAT(at_once.out, EndsWith("</think>\n" + loaded.out));
+}
+
+TEST_F(ChatPipeTest, LogitsThatAreNotFiniteAreAnErrorAndNoAnswer) {
+  model_.FillWithNan("head.weight");
+  const ProgramResult result = RunProgram(Command(), "hello\nagain\n");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, Not(HasSubstr("filler")));
+  EXPECT_THAT(result.err, HasSubstr("dsv4: token 6: expected a largest logit that is finite, found "
+                                    "512 NaN"));
 }
 
 TEST_F(ChatPipeTest, APromptBeyondTheContextNamesBothNumbers) {
@@ -184,6 +193,19 @@ TEST_F(ChatTerminalTest, CtrlCStopsTheAnswerNotTheProgram) {
   ASSERT_EQ(messages->items().size(), 2u) << "the dropped line was not said";
   EXPECT_EQ(messages->items()[0].Find("content")->as_string(), "hello");
   EXPECT_THAT(messages->items()[1].Find("content")->as_string(), HasSubstr("filler"));
+}
+
+TEST_F(ChatTerminalTest, AnErrorOfAnAnswerIsToldAndTheChatGoesOn) {
+  model_.FillWithNan("head.weight");
+  Terminal terminal(Command(), Home());
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_TRUE(terminal.WaitFor(">>> ")) << terminal.screen();
+    terminal.Type("hello\n");
+    ASSERT_TRUE(terminal.WaitFor("token 6: expected a largest logit")) << terminal.screen();
+  }
+  ASSERT_TRUE(terminal.WaitFor(">>> "));
+  terminal.Type("\x04");
+  EXPECT_EQ(terminal.Wait(), 0);
 }
 
 TEST_F(ChatTerminalTest, ThinkingIsDimmedUnlessNoColor) {

@@ -3,12 +3,14 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "checkpoint/safetensors.h"
 #include "platform/mmap_file.h"
-#include "tests/support/run_program.h"
+#include "tests/support/run_dsv4.h"
 #include "tests/support/sha256.h"
 #include "tests/support/temp_folder.h"
 
@@ -20,14 +22,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using testing::ProgramResult;
+using testing::RunDsv4;
 using testing::TempFolder;
 
 constexpr const char* kTiny = DSV4_TEST_DATA "/model/flash-tiny/checkpoint";
-
-ProgramResult RunDsv4(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), DSV4_BINARY);
-  return testing::RunProgram(arguments);
-}
 
 std::vector<std::string> Names(const fs::path& folder) {
   std::vector<std::string> names;
@@ -106,19 +104,83 @@ TEST(SynthCommand, WrongUseIsExitCodeTwo) {
   EXPECT_THAT(Names(folder.path()), ::testing::ElementsAre("full"));
 }
 
-TEST(SynthCommand, MissingTokenizerIsExitCodeThree) {
+// The same settings in one option, in several, and in any order of the two ways.
+TEST(SynthCommand, AnOptionTakesSeveralSettings) {
   const TempFolder folder;
-  const ProgramResult result =
-      RunDsv4({"synth", "--preset", "tiny-flash", "--out", (folder / "out").string(), "--tokenizer",
-               (folder / "none.json").string()});
-  EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.err, HasSubstr("none.json: no such tokenizer file"));
-  EXPECT_TRUE(fs::is_empty(folder.path()));
+  const std::vector<std::vector<std::string>> ways = {
+      {"--set", "vocab_size=16", "num_hidden_layers=1", "n_routed_experts=2"},
+      {"--set", "vocab_size=16", "--set", "num_hidden_layers=1", "--set", "n_routed_experts=2"},
+      {"--set", "vocab_size=16", "num_hidden_layers=1", "--seed", "1", "--set",
+       "n_routed_experts=2"},
+  };
+  std::set<std::string> hashes;
+  for (const std::vector<std::string>& way : ways) {
+    const fs::path out = folder / fmt::format("out{}", hashes.size());
+    std::vector<std::string> command = {"synth", "--preset", "tiny-flash"};
+    command.insert(command.end(), way.begin(), way.end());
+    command.insert(command.end(), {"--out", out.string(), "--force"});
+    const ProgramResult result = RunDsv4(command);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    hashes.insert(testing::ReadFileText(out / "config.json") +
+                  testing::Sha256Of(Checkpoint::Open(out)->Find("embed.weight")->data));
+    EXPECT_THAT(testing::ReadFileText(out / "config.json"), HasSubstr("\"n_routed_experts\": 2,"));
+  }
+  EXPECT_EQ(hashes.size(), 1u);
+}
+
+// Whatever is set: either nothing is written and the message names the key, or the loader takes it.
+TEST(SynthCommand, WhatTheLoaderWouldRefuseIsNotWritten) {
+  const std::pair<const char*, bool> settings[] = {
+      {"head_dim=1", false},
+      {"head_dim=192", true},
+      {"qk_rope_head_dim=65", false},
+      {"hidden_size=320", false},
+      {"moe_intermediate_size=96", false},
+      {"q_lora_rank=100", false},
+      {"o_lora_rank=33", false},
+      {"index_head_dim=96", false},
+      {"num_hash_layers=9", true},
+      {"eos_token_id=64", false},
+      {"tie_word_embeddings=true", false},
+      {"hidden_act=gelu", false},
+      {"scoring_func=tanh", false},
+      {"rms_norm_eps=-1", false},
+      {"rope_scaling=[]", false},
+      {"rope_scaling={}", true},
+      {"expert_dtype=fp5", false},
+      {"expert_dtype=fp8", true},
+      {"quantization_config={}", true},
+      {"quantization_config={\"quant_method\":\"fp8\",\"weight_block_size\":[64,64]}", false},
+      {"n_shared_experts=2", false},
+      {"num_key_value_heads=2", false},
+      {"sliding_window=0", false},
+      {"max_position_embeddings=\"many\"", false},
+      {"routed_scaling_factor=0", false},
+      {"hc_mult=2", true},
+      {"n_routed_experts=1", false},
+  };
+  for (const auto& [setting, loads] : settings) {
+    const TempFolder folder;
+    const std::string out = (folder / "out").string();
+    const ProgramResult written =
+        RunDsv4({"synth", "--preset", "tiny-flash", "--set", "vocab_size=64", "num_hidden_layers=1",
+                 setting, "--out", out});
+    if (loads) {
+      EXPECT_EQ(written.exit_code, 0) << setting << ": " << written.err;
+      const ProgramResult inspected = RunDsv4({"inspect", "--model", out});
+      EXPECT_EQ(inspected.exit_code, 0) << setting << ": " << inspected.err;
+    } else {
+      EXPECT_EQ(written.exit_code, 2) << setting;
+      const std::string key(setting, std::strchr(setting, '='));
+      EXPECT_THAT(written.err, HasSubstr(key));
+      EXPECT_TRUE(fs::is_empty(folder.path())) << setting;
+    }
+  }
 }
 
 TEST(SynthCommand, TooLargeForTheDiskIsExitCodeFour) {
   const TempFolder folder;
-  const ProgramResult result = RunDsv4({"synth", "--preset", "pro", "--set", "hidden_size=8388608",
+  const ProgramResult result = RunDsv4({"synth", "--preset", "pro", "--set", "hidden_size=1048576",
                                         "--out", (folder / "out").string()});
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.err, HasSubstr("bytes are to be written"));
@@ -164,6 +226,35 @@ TEST(ConvertCommand, WritesAFileForEachRank) {
   EXPECT_EQ(checkpoint->Find("layers.0.ffn.experts.3.w1.weight"), nullptr);
 }
 
+// FP8 is made of FP4 alone: what else the experts are is named, and nothing is written.
+TEST(ConvertCommand, ExpertsThatAreNotFp4CannotBecomeFp8) {
+  const TempFolder folder;
+  for (const auto& [variant, found] :
+       {std::pair{"fp8exp-tiny", "found F8_E4M3 [128, 128]; the experts are FP8 already"},
+        std::pair{"bf16-tiny", "found BF16 ["}}) {
+    const std::string source = std::string(DSV4_TEST_DATA "/model/") + variant + "/checkpoint";
+    const std::vector<std::string> command = {"convert",
+                                              "--hf-ckpt-path",
+                                              source,
+                                              "--n-experts",
+                                              "4",
+                                              "--model-parallel",
+                                              "1",
+                                              "--save-path",
+                                              (folder / "out").string()};
+    std::vector<std::string> to_fp8 = command;
+    to_fp8.insert(to_fp8.end(), {"--expert-dtype", "fp8"});
+    const ProgramResult refused = RunDsv4(to_fp8);
+    EXPECT_EQ(refused.exit_code, 3) << variant;
+    EXPECT_THAT(refused.err, HasSubstr("tensor layers.0.ffn.experts.0.w1.weight: expected FP4 to "
+                                       "make FP8 of, "));
+    EXPECT_THAT(refused.err, HasSubstr(found));
+    EXPECT_TRUE(fs::is_empty(folder.path()));
+    EXPECT_EQ(RunDsv4(command).exit_code, 0) << "as they are";
+    fs::remove_all(folder / "out");
+  }
+}
+
 TEST(ConvertCommand, WrongUseIsExitCodeTwo) {
   const TempFolder folder;
   const std::string out = (folder / "out").string();
@@ -185,8 +276,8 @@ TEST(ConvertCommand, BadCheckpointIsExitCodeThree) {
   folder.Write("bad/model.safetensors", "123");
   for (const auto& [path, message] :
        {std::pair{(folder / "bad").string(), "model.safetensors: expected at least 8 bytes"},
-        std::pair{(folder / "none").string(), "none: no such file or folder"},
-        std::pair{std::string("org/absent"), "models--org--absent is not there"}}) {
+        std::pair{(folder / "none").string(), "none: cannot be opened: No such file"},
+        std::pair{std::string("org/absent"), "models--org--absent there"}}) {
     const ProgramResult result =
         RunDsv4({"convert", "--hf-ckpt-path", path, "--save-path", (folder / "out").string(),
                  "--n-experts", "8", "--model-parallel", "1"});
@@ -194,14 +285,6 @@ TEST(ConvertCommand, BadCheckpointIsExitCodeThree) {
     EXPECT_THAT(result.err, AllOf(HasSubstr("dsv4: "), HasSubstr(message)));
   }
   EXPECT_FALSE(fs::exists(folder / "out"));
-}
-
-TEST(CheckpointCommands, HelpShowsAnExample) {
-  for (const char* const verb : {"synth", "convert"}) {
-    const ProgramResult result = RunDsv4({verb, "--help"});
-    EXPECT_EQ(result.exit_code, 0);
-    EXPECT_THAT(result.out, HasSubstr(fmt::format("Example: dsv4 {} --", verb)));
-  }
 }
 
 }  // namespace

@@ -4,27 +4,17 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "tests/support/run_program.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/json_lines.h"
+#include "tests/support/run_dsv4.h"
 
 namespace dsv4 {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::ParseJsonLines;
 using testing::ProgramResult;
+using testing::RunDsv4;
 using ::testing::StartsWith;
-
-ProgramResult RunDsv4(std::vector<std::string> arguments, std::string_view input) {
-  arguments.insert(arguments.begin(), DSV4_BINARY);
-  return testing::RunProgram(arguments, input);
-}
-
-std::vector<json::Value> Lines(const std::string& text) {
-  std::vector<json::Value> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(json::Parse(line).value());
-  return lines;
-}
 
 // The golden cases that hold `key` are the input as they are; each answer must hold the case's id
 // and its `answer`, or an error where the case is one.
@@ -32,7 +22,7 @@ void ExpectGoldenAnswers(const std::string& verb, const char* key, const char* a
                          size_t num_cases) {
   std::string input;
   std::vector<json::Value> cases;
-  for (json::Value& line : Lines(testing::ReadFileText(DSV4_TEST_DATA "/encoding/cases.jsonl"))) {
+  for (json::Value& line : testing::ReadJsonLines("encoding/cases.jsonl")) {
     if (line.Find(key) == nullptr) continue;
     input += json::Dump(line) + '\n';
     cases.push_back(std::move(line));
@@ -41,7 +31,7 @@ void ExpectGoldenAnswers(const std::string& verb, const char* key, const char* a
   const ProgramResult result = RunDsv4({verb, "--batch"}, input);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  const std::vector<json::Value> found = Lines(result.out);
+  const std::vector<json::Value> found = ParseJsonLines(result.out);
   ASSERT_EQ(found.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
     const bool is_error = cases[i].Find("error") != nullptr;
@@ -129,7 +119,7 @@ TEST(ParseCommand, ABadLineIsAnsweredAndTheNextGoesOn) {
               "{\"id\":\"c\",\"completion\":\"x\",\"mode\":\"loud\"}\n"
               "{\"id\":\"d\"}\n");
   EXPECT_EQ(result.exit_code, 0);
-  const std::vector<json::Value> lines = Lines(result.out);
+  const std::vector<json::Value> lines = ParseJsonLines(result.out);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0].Find("error")->as_string(),
             "completion: byte 1: expected </think> before the content, found the end");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "tests/support/json_lines.h"
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_model.h"
 
@@ -120,6 +121,31 @@ TEST_F(GenerateTest, DefaultsComeFromTheFolderAndASeedIsDrawnAndSaid) {
   const ProgramResult bad = Run("hello", options);
   EXPECT_EQ(bad.exit_code, 3);
   EXPECT_THAT(bad.err, HasSubstr("temperature: expected a number, found a string"));
+}
+
+TEST_F(GenerateTest, LogitsThatAreNotFiniteAreAnErrorOfTheirPromptAndNoAnswer) {
+  model_.FillWithNan("head.weight");
+  const std::string found = "token 6: expected a largest logit that is finite, found 512 NaN";
+  const ProgramResult text = Run("hello\n\nworld", {});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_THAT(text.out, IsEmpty());
+  EXPECT_THAT(text.err, HasSubstr("dsv4: prompt 1: " + found));
+  const ProgramResult lines = Run("hello\n\nworld", {"--jsonl"});
+  EXPECT_EQ(lines.exit_code, 1);
+  EXPECT_THAT(lines.err, HasSubstr("dsv4: prompt 1: " + found));
+  const auto objects = ParseJsonLines(lines.out);
+  ASSERT_EQ(objects.size(), 2u);
+  for (const json::Value& object : objects) {
+    EXPECT_EQ(object.Find("finish_reason")->as_string(), "error");
+    EXPECT_THAT(object.Find("error")->as_string(), HasSubstr("found 512 NaN"));
+    EXPECT_EQ(object.Find("completion_tokens")->to_int64(), 0);
+  }
+}
+
+TEST_F(GenerateTest, LogprobsNeedTheFormThatHoldsThem) {
+  const ProgramResult result = Run("hello", {"--logprobs", "2"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--logprobs requires --jsonl"));
 }
 
 TEST_F(GenerateTest, FailuresNameTheirCauseAndHaveTheirExitCode) {

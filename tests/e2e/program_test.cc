@@ -1,15 +1,12 @@
-// What every subcommand shares: numbers on the command line, and files and memory that fail it.
+// What every subcommand shares: words and numbers on the command line, and models that fail it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/json.h"
-#include "tests/support/run_program.h"
+#include "tests/support/run_dsv4.h"
 #include "tests/support/tiny_model.h"
 
 namespace dsv4::testing {
@@ -54,12 +51,6 @@ TEST_F(ProgramTest, TheLargestNumberOfNewTokensEndsAtTheContext) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
-TEST_F(ProgramTest, AFolderInPlaceOfAFileIsAnError) {
-  const ProgramResult result = Generate({"--input-file", "/"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("dsv4: /: cannot be read"));
-}
-
 TEST_F(ProgramTest, AMessageNamesThePromptThatCannotBeEncoded) {
   const ProgramResult result = Generate({"--input-file", "-"}, "good\n\n\xED\xA0\x80\n");
   EXPECT_EQ(result.exit_code, 3);
@@ -76,30 +67,41 @@ TEST_F(ProgramTest, DefaultsOfTheModelAreChecked) {
   }
 }
 
-// The bytes of `tensor` in the last shard of `folder` become 0xFF, which is NaN in bf16.
-void FillWithNan(const TempFolder& folder, std::string_view tensor) {
-  const std::string name = "model-00002-of-00002.safetensors";
-  std::string bytes = ReadFileText(folder / name);
-  uint64_t header = 0;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  const json::Value tensors = json::Parse(std::string_view(bytes).substr(8, header)).value();
-  const std::vector<json::Value>& range = tensors.Find(tensor)->Find("data_offsets")->items();
-  const auto at = [&](size_t i) {
-    return 8 + header + static_cast<uint64_t>(range[i].to_int64().value());
-  };
-  std::fill(bytes.begin() + static_cast<int64_t>(at(0)),
-            bytes.begin() + static_cast<int64_t>(at(1)), '\xFF');
-  std::filesystem::remove(folder / name);  // a link into the golden data
-  folder.Write(name, bytes);
-}
-
+// Half of the vocabulary can still be sampled.
 TEST_F(ProgramTest, LogprobsOfABrokenModelAreStillJson) {
-  FillWithNan(model_.folder(), "head.weight");
+  model_.FillWithNan("head.weight", 0.5);
   const ProgramResult result =
-      Generate({"--input-file", "-", "--max-new-tokens", "2", "--jsonl", "--logprobs", "2"});
+      Generate({"--input-file", "-", "--max-new-tokens", "2", "--jsonl", "--logprobs", "500"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out,
               ::testing::AllOf(HasSubstr("\"logprob\": null"), ::testing::Not(HasSubstr("NaN"))));
+}
+
+TEST_F(ProgramTest, AWordThatIsNoVerbIsNamedBesideTheVerbsThereAre) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"bogus"}, "dsv4: there is no verb bogus; there are the verbs convert, synth, "},
+      {{"bogus", "--model", "x"}, "dsv4: there is no verb bogus; "},
+      {{"--bogus"}, "dsv4: there is no option --bogus; there are the verbs convert, "},
+      {{"ops", "bogus"}, "dsv4 ops: there is no verb bogus; there are the verbs list, golden, "},
+      {{}, "A subcommand is required"},
+      {{"ops"}, "A subcommand is required"},
+      {{"ops", "list", "bogus"}, "not expected: bogus"},
+  };
+  for (const auto& [words, message] : cases) {
+    const ProgramResult result = RunDsv4(words);
+    EXPECT_EQ(result.exit_code, 2) << message;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+}
+
+TEST_F(ProgramTest, AnEmptyStopStringIsAUsageError) {
+  for (const char* const verb : {"generate", "chat"}) {
+    const ProgramResult result =
+        RunDsv4({verb, "--model", model_.path(), "--stop", "a", "--stop", ""});
+    EXPECT_EQ(result.exit_code, 2) << verb;
+    EXPECT_THAT(result.err, HasSubstr("--stop: expected a text, found an empty one"));
+  }
 }
 
 TEST_F(ProgramTest, HelpThatCannotBeWrittenFails) {

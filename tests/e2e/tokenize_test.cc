@@ -3,29 +3,19 @@
 
 #include <sstream>
 
+#include "tests/support/json_lines.h"
 #include "tests/support/published_tokenizer.h"
-#include "tests/support/run_program.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/run_dsv4.h"
 
 namespace dsv4 {
 namespace {
 
 using ::testing::HasSubstr;
 using testing::kPublishedTokenizer;
+using testing::ParseJsonLines;
 using testing::ProgramResult;
+using testing::RunDsv4;
 using ::testing::StartsWith;
-
-ProgramResult RunDsv4(std::vector<std::string> arguments, std::string_view input) {
-  arguments.insert(arguments.begin(), DSV4_BINARY);
-  return testing::RunProgram(arguments, input);
-}
-
-std::vector<json::Value> Lines(const std::string& text) {
-  std::vector<json::Value> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(json::Parse(line).value());
-  return lines;
-}
 
 std::string HexOf(std::string_view bytes) {
   std::string hex;
@@ -40,7 +30,8 @@ TEST(TokenizeCommand, GoldenCasesInBatch) {
       RunDsv4({"tokenize", "--tokenizer", kPublishedTokenizer, "--batch"}, golden);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  const std::vector<json::Value> expected = Lines(golden), found = Lines(result.out);
+  const std::vector<json::Value> expected = ParseJsonLines(golden),
+                                 found = ParseJsonLines(result.out);
   ASSERT_EQ(expected.size(), 1766u);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
