@@ -11,7 +11,7 @@ namespace dsv4::kernels {
 
 // Every set compiled into this binary, ref first.
 std::span<const Kernels* const> Compiled();
-// Those of Compiled() that this CPU can run.
+// Those of Compiled() that this CPU can run, slowest first.
 std::span<const Kernels* const> Runnable();
 // By name; "" picks the fastest that runs here.
 Result<const Kernels*> Choose(std::string_view name);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -249,6 +250,71 @@ TEST(Product, Fp4) {
           fmt::format("{}: {} x {} x {}", kernels->name, s.num_rows, s.weight_rows, s.cols));
       for (const auto scale : {ActScale::kPowerOfTwo, ActScale::kExact}) {
         Case(*kernels, w, x, s.num_rows, Activation::kQuantized, scale).Check(rng);
+      }
+    }
+  }
+}
+
+// Values of all sizes: within a block of activations the smallest are subnormal E4M3 codes, whose
+// products need more bits than the others; some blocks are zeros.
+std::vector<Bf16> RowsOfAllSizes(std::mt19937& rng, int64_t n) {
+  std::normal_distribution<float> normal;
+  std::uniform_int_distribution<int> exponent(-20, 0);
+  std::vector<Bf16> x;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool zero = i / 128 % 5 == 3;
+    x.push_back(ToBf16(zero ? 0.0f : std::ldexp(normal(rng), exponent(rng))));
+  }
+  return x;
+}
+
+TEST(Product, Fp4WithActivationsOfAllSizes) {
+  std::mt19937 rng(4);
+  for (const Kernels* kernels : Runnable()) {
+    for (const Shape& s : {Shape{1, 5, 128}, {3, 8, 640}, {8, 130, 256}, {1, 261, 1152}}) {
+      const RandomWeight w(rng, WeightFormat::kFp4, ScaleFormat::kE8m0, s.weight_rows, s.cols, 1,
+                           32);
+      SCOPED_TRACE(
+          fmt::format("{}: {} x {} x {}", kernels->name, s.num_rows, s.weight_rows, s.cols));
+      Case(*kernels, w, RowsOfAllSizes(rng, s.num_rows * s.cols), s.num_rows,
+           Activation::kQuantized, ActScale::kPowerOfTwo)
+          .Check(rng);
+    }
+  }
+}
+
+TEST(Product, Fp4WithEveryScaleThatFp32Holds) {
+  std::mt19937 rng(5);
+  for (const Kernels* kernels : Runnable()) {
+    RandomWeight w(rng, WeightFormat::kFp4, ScaleFormat::kE8m0, 246, 256, 1, 32);
+    // Row n has scale code n in one block and 127 in the others.
+    for (size_t row = 0; row < 246; ++row) {
+      for (size_t block = 0; block < 8; ++block) {
+        w.scale[row * 8 + block] = static_cast<std::byte>(block == row % 8 ? row : 127);
+      }
+    }
+    SCOPED_TRACE(kernels->name);
+    Case(*kernels, w, RandomRows(rng, 3 * 256), 3, Activation::kQuantized, ActScale::kPowerOfTwo)
+        .Check(rng);
+  }
+}
+
+TEST(Product, ANanAmongTheActivationsMakesItsRowNanAndNoOther) {
+  std::mt19937 rng(6);
+  for (const Kernels* kernels : Runnable()) {
+    for (const auto format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
+      const RandomWeight w(rng, format, ScaleFormat::kE8m0, 9, 384,
+                           format == WeightFormat::kFp8 ? 128 : 1,
+                           format == WeightFormat::kFp8 ? 128 : 32);
+      for (const int64_t at : {0, 130, 383}) {
+        std::vector<Bf16> x = RandomRows(rng, 2 * 384);
+        x[static_cast<size_t>(384 + at)] = ToBf16(std::numeric_limits<float>::quiet_NaN());
+        const Case product(*kernels, w, x, 2, Activation::kQuantized, ActScale::kPowerOfTwo);
+        const std::vector<float> y = product.Compute(0, 2, 0, 9);
+        for (size_t n = 0; n < 9; ++n) {
+          EXPECT_TRUE(std::isfinite(y[n])) << kernels->name << " " << at;
+          EXPECT_TRUE(std::isnan(y[9 + n])) << kernels->name << " " << at;
+        }
       }
     }
   }

@@ -41,10 +41,13 @@ CpuFeatures Detect() {
   const bool ymm = (states & kYmm) == kYmm;
   const bool zmm = (states & kZmm) == kZmm;
   const bool tile = (states & kTile) == kTile;
+  const CpuidLeaf zero = Cpuid(0, 0);
   const CpuidLeaf one = Cpuid(1, 0);
   const CpuidLeaf seven = Cpuid(7, 0);
   const CpuidLeaf seven_one = Cpuid(7, 1);
   return {
+      // "GenuineIntel"
+      .intel = zero.ebx == 0x756E6547 && zero.edx == 0x49656E69 && zero.ecx == 0x6C65746E,
       .avx2 = ymm && Bit(seven.ebx, 5),
       .fma = ymm && Bit(one.ecx, 12),
       .f16c = ymm && Bit(one.ecx, 29),

@@ -6,6 +6,7 @@
 namespace dsv4 {
 
 struct CpuFeatures {
+  bool intel = false;  // made by Intel
   bool avx2 = false;
   bool fma = false;
   bool f16c = false;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
 #include <string>
 
 namespace dsv4 {
@@ -42,6 +43,12 @@ TEST(CpuFeatures, AgreesWithProcCpuinfo) {
   EXPECT_EQ(f.avx512_bf16, has("avx512_bf16"));
   EXPECT_EQ(f.avx_vnni, has("avx_vnni"));
   EXPECT_EQ(f.amx_tile, has("amx_tile"));
+}
+
+TEST(CpuFeatures, VendorIsTheKernels) {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(GetCpuFeatures().intel, text.find("GenuineIntel") != std::string::npos);
 }
 #endif
 

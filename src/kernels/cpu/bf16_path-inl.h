@@ -16,8 +16,30 @@ struct Two {
   Words v[2];
 };
 
-constexpr int64_t kWordGroup = 64;
-static_assert(kWordGroup == kGroup);
+// 0,1..63 to 0,2..62 | 1,3..63 and back.
+DSV4_INLINE Two ApartEvenAndOdd(Two x) {
+  const Words pairs = _mm512_set1_epi32(0x00020000);
+  const Words steps =
+      _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                         _mm512_set1_epi32(0x00040004));
+  const Words even = _mm512_add_epi16(steps, pairs);
+  const Words odd = _mm512_add_epi16(even, _mm512_set1_epi16(1));
+  return {{_mm512_permutex2var_epi16(x.v[0], even, x.v[1]),
+           _mm512_permutex2var_epi16(x.v[0], odd, x.v[1])}};
+}
+DSV4_INLINE Two Interleave(Two x) {
+  const Words a = _mm512_unpacklo_epi16(x.v[0], x.v[1]);
+  const Words b = _mm512_unpackhi_epi16(x.v[0], x.v[1]);
+  const Words first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const Words second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  return {{_mm512_permutex2var_epi64(a, first, b), _mm512_permutex2var_epi64(a, second, b)}};
+}
+
+// Where element k of a quantised row stands.
+DSV4_INLINE int64_t WordPosition(int64_t k) {
+  const int64_t in_group = k % kGroup;
+  return k - in_group + in_group % 2 * (kGroup / 2) + in_group / 2;
+}
 
 // The bf16 values of the E4M3 codes 0..127, the upper and the lower bytes apart.
 struct E4m3Bytes {
@@ -85,11 +107,7 @@ class Fp4Table {
     const Words even = _mm512_permutexvar_epi16(codes, table_);
     const Words odd = _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4), table_);
     if constexpr (!kNatural) return {{even, odd}};
-    const Words a = _mm512_unpacklo_epi16(even, odd);
-    const Words b = _mm512_unpackhi_epi16(even, odd);
-    const Words first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-    const Words second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    return {{_mm512_permutex2var_epi64(a, first, b), _mm512_permutex2var_epi64(a, second, b)}};
+    return Interleave({{even, odd}});
   }
 
   // 0,2.. | 1,3.., the first 32 elements times 2^first, the others times 2^second: the scales are
@@ -225,6 +243,8 @@ template <WeightFormat kFormat, ScaleFormat kScale, bool kNatural>
 struct Bf16Path {
   static constexpr bool kIsScaled = kScale == ScaleFormat::kE8m0;
   static constexpr int64_t kElementBytes = 2;
+  static constexpr int64_t kPanelColumns = 1024;
+  static constexpr int64_t kPanelRowBytes = kPanelColumns * kElementBytes;
   static constexpr bool kFolds = kFormat == WeightFormat::kFp8 && kIsScaled;
   using Register = Words;
   using Table = typename TableOf<kFormat>::Type;
@@ -232,6 +252,11 @@ struct Bf16Path {
   static DSV4_INLINE Register Load(const void* p) { return _mm512_loadu_si512(p); }
   static DSV4_INLINE Vec::F Dot(Register a, Register b, Vec::F acc) {
     return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+  }
+
+  template <int kRows>
+  static void Tile(Rows x, const std::byte* panel, Columns columns, float* lanes) {
+    DotTile<Bf16Path, kRows>(x, panel, columns, lanes);
   }
 
   static bool Fold(const WeightView& w, int64_t weight_row, const std::byte* x, int64_t begin,
@@ -252,29 +277,31 @@ struct Bf16Path {
   }
 
   template <bool kFolded>
-  static void AddFourRows(const WeightView& w, int64_t first, int64_t last, const std::byte* x,
-                          int64_t begin, int64_t end, float* lanes, Vec::Watch* watch) {
+  static void AddFourRows(const WeightView& w, FourRows rows, const std::byte* x, int64_t begin,
+                          int64_t end, float* lanes, Vec::Watch* watch) {
     const Table table;
     Vec::Watch seen = *watch;
-    const FourRowsOf<kFormat> rows(w, first, last);
-    const ExponentRow scales[kFour] = {ExponentRow(w, rows.row[0]), ExponentRow(w, rows.row[1]),
-                                       ExponentRow(w, rows.row[2]), ExponentRow(w, rows.row[3])};
+    const std::byte* const data = w.data + rows.first * WeightBytes<kFormat>(w.cols);
+    const int64_t step = rows.step * WeightBytes<kFormat>(w.cols);
+    const ExponentRow scales[kFour] = {ExponentRow(w, rows.Row(0)), ExponentRow(w, rows.Row(1)),
+                                       ExponentRow(w, rows.Row(2)), ExponentRow(w, rows.Row(3))};
     constexpr bool kApplies = kIsScaled && !kFolded;
     Vec::F acc[kFour];
-    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * rows.step * kLanes);
     for (int64_t k = begin; k < end; k += kGroup, x += kGroup * 2) {
       const Register x0 = Load(x);
       const Register x1 = Load(x + 64);
-      const int64_t ahead = PrefetchOffset<kFormat>(w, k);
 #pragma GCC unroll 4
       for (int r = 0; r < kFour; ++r) {
-        const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
-        __builtin_prefetch(p + ahead);
+        const std::byte* const p = data + r * step + WeightBytes<kFormat>(k);
+        __builtin_prefetch(p + kPrefetchBytes);
         const Two two = DecodeScaled<kApplies>(table, scales[r], p, k, end, &seen);
         acc[r] = Dot(x1, two.v[1], Dot(x0, two.v[0], acc[r]));
       }
     }
-    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * rows.step * kLanes);
     *watch = seen;
   }
 
@@ -286,7 +313,7 @@ struct Bf16Path {
     const std::byte* const data = w.data + row * WeightBytes<kFormat>(w.cols);
     for (int64_t k = begin; k < end; k += kGroup, out += kGroup * 2) {
       const std::byte* const p = data + WeightBytes<kFormat>(k);
-      __builtin_prefetch(p + WeightBytes<kFormat>(kPanelRowBytes / 2));
+      __builtin_prefetch(p + WeightBytes<kFormat>(kPanelColumns));
       const Two two = DecodeScaled<kIsScaled>(table, scales, p, k, end, &seen);
       _mm512_storeu_si512(out, two.v[0]);
       _mm512_storeu_si512(out + 64, two.v[1]);

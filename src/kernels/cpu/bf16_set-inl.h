@@ -1,7 +1,8 @@
 // prepared_row_bytes, prepare and product of a set whose prepared rows are bf16: cols values in the
-// order of bf16_path-inl.h, filled up to a whole group with zeros, then one fp32 scale per block.
-// Scales that are powers of two are in the values, and the fp32 scales 1. Include it inside the
-// target region of isa_avx512_bf16.cc, after bf16_path-inl.h and float_path-inl.h.
+// order of bf16_path-inl.h, filled up to a whole group with zeros, then one fp32 scale per block,
+// then the integer form. Scales that are powers of two are in the values, and the fp32 scales 1.
+// Include it inside the target region of isa_avx512_bf16.cc, after bf16_path-inl.h and
+// float_path-inl.h.
 #pragma once
 
 namespace dsv4::kernels::cpu {
@@ -11,10 +12,18 @@ DSV4_INLINE int64_t NumBlocks(int64_t cols, int64_t block) { return (cols + bloc
 
 DSV4_INLINE int64_t ScaleOffset(int64_t cols) { return RoundUp(cols, kGroup) * 2; }
 
+// Where the integer form of a quantised row begins.
+DSV4_INLINE int64_t IntegerOffset(int64_t cols) {
+  return RoundUp(ScaleOffset(cols) + NumBlocks(cols, kIntegerBlock) * 4, 64);
+}
+
 int64_t PreparedRowBytes(Activation activation, int64_t cols, int32_t block) {
   const int64_t scales = activation == Activation::kQuantized ? NumBlocks(cols, block) * 4 : 0;
+  const int64_t bytes = HasIntegerForm(activation, cols, block)
+                            ? IntegerOffset(cols) + IntegerRowBytes(cols)
+                            : ScaleOffset(cols) + scales;
   // An odd number of cache lines: the same columns of many rows spread over the sets of a cache.
-  return ((ScaleOffset(cols) + scales + 63) / 64 | 1) * 64;
+  return ((bytes + 63) / 64 | 1) * 64;
 }
 
 // Stores groups and their scales.
@@ -23,15 +32,19 @@ struct StoreWords {
   int64_t cols;
   int32_t block;
   bool fold;
+  bool integers;
+  IntegerRow integer_row;
 
-  DSV4_INLINE void operator()(int64_t k, const Vec::Four& four, float scale) const {
+  DSV4_INLINE void operator()(int64_t k, const Vec::Four& four, float scale) {
+    if (integers) integer_row.Store(k, four, scale);
     const float factor = fold ? scale : 1.0f;
     Vec::F v[4];
     for (int i = 0; i < 4; ++i) v[i] = Vec::Mul(four.v[i], Vec::Set(factor));
-    for (int i = 0; i < 2; ++i) {
-      _mm512_storeu_si512(out + k * 2 + i * 64,
-                          reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(v[2 * i + 1], v[2 * i])));
-    }
+    const Words low = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(v[1], v[0]));
+    const Words high = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(v[3], v[2]));
+    const Two two = ApartEvenAndOdd({{low, high}});
+    _mm512_storeu_si512(out + k * 2, two.v[0]);
+    _mm512_storeu_si512(out + k * 2 + 64, two.v[1]);
     if (k % block == 0) {
       const float rest = fold ? 1.0f : scale;
       std::memcpy(out + ScaleOffset(cols) + k / block * 4, &rest, sizeof(rest));
@@ -48,7 +61,7 @@ void PrepareOddBlocks(const PrepareArgs& args, const Bf16* x, std::byte* out) {
     const float rest = fold ? 1.0f : scale;
     for (int64_t k = begin; k < begin + n; ++k) {
       const Bf16 value = ToBf16(QuantizedValue(x[k], scale) * (fold ? scale : 1.0f));
-      std::memcpy(out + GroupPosition(k) * 2, &value, sizeof(value));
+      std::memcpy(out + WordPosition(k) * 2, &value, sizeof(value));
     }
     std::memcpy(out + ScaleOffset(args.cols) + begin / args.block * 4, &rest, sizeof(rest));
   }
@@ -65,7 +78,10 @@ void Prepare(const PrepareArgs& args) {
       std::memcpy(out, x, static_cast<size_t>(args.cols) * sizeof(Bf16));
     } else if (args.block % kGroup == 0) {
       const bool fold = args.scale == ActScale::kPowerOfTwo;
-      ForPreparedGroups(args, x, StoreWords{out, args.cols, args.block, fold});
+      const bool integers = fold && HasIntegerForm(args.activation, args.cols, args.block);
+      ForPreparedGroups(args, x,
+                        StoreWords{out, args.cols, args.block, fold, integers,
+                                   IntegerRow(out + IntegerOffset(args.cols), args.cols)});
     } else {
       PrepareOddBlocks(args, x, out);
     }
@@ -85,7 +101,7 @@ float PreparedElement(const ProductArgs& args, const std::byte* row, int64_t k) 
   if (args.activation == Activation::kPlain) return WordToFloat(row + k * 2);
   float scale;
   std::memcpy(&scale, row + ScaleOffset(args.weight->cols) + k / args.block * 4, sizeof(scale));
-  return WordToFloat(row + GroupPosition(k) * 2) * scale;
+  return WordToFloat(row + WordPosition(k) * 2) * scale;
 }
 
 // Whether the bf16 path gives the product: no scale may need more than an exponent.
@@ -95,26 +111,7 @@ bool IsBf16Exact(const ProductArgs& args) {
          (args.activation == Activation::kPlain || args.scale == ActScale::kPowerOfTwo);
 }
 
-// Whether every code times every scale of a weight row is a normal bf16 number.
-bool ScalesFit(const WeightView& w, int64_t row) {
-  const int64_t n = w.scale_cols();
-  const std::byte* const scales = w.scale + row / w.block_rows * n;
-  __m512i least = _mm512_set1_epi8(127);
-  __m512i most = least;
-  for (int64_t i = 0; i < n; i += 64) {
-    const __mmask64 mask = n - i >= 64 ? ~uint64_t{0} : (uint64_t{1} << (n - i)) - 1;
-    const __m512i codes = _mm512_mask_loadu_epi8(least, mask, scales + i);
-    least = _mm512_min_epu8(least, codes);
-    most = _mm512_max_epu8(most, codes);
-  }
-  const __mmask64 out =
-      _mm512_cmplt_epu8_mask(least, _mm512_set1_epi8(127 - 110)) |
-      _mm512_cmpgt_epu8_mask(most, _mm512_set1_epi8(static_cast<char>(127 + 110)));
-  return out == 0;
-}
-
-Doubts RunBf16Path(const ProductArgs& args) {
-  const Rows x{args.prepared, PreparedRowBytes(args.activation, args.weight->cols, args.block)};
+Doubts RunBf16Path(const ProductArgs& args, Rows x) {
   const bool plain = args.activation == Activation::kPlain;
   switch (args.weight->format) {
     case WeightFormat::kFp8:
@@ -128,23 +125,25 @@ Doubts RunBf16Path(const ProductArgs& args) {
   }
 }
 
-// A prepared row as fp32 in group order, times its scales.
+// A prepared row as fp32, times its scales.
 void WidenRow(const ProductArgs& args, const std::byte* row, float* out) {
   const int64_t cols = args.weight->cols;
   const bool plain = args.activation == Activation::kPlain;
   if (!plain && args.block % kGroup != 0) {
     std::memset(out, 0, static_cast<size_t>(RoundUp(cols, kGroup)) * 4);
-    for (int64_t k = 0; k < cols; ++k) out[GroupPosition(k)] = PreparedElement(args, row, k);
+    for (int64_t k = 0; k < cols; ++k) out[k] = PreparedElement(args, row, k);
     return;
   }
   for (int64_t k = 0; k < cols; k += kGroup, out += kGroup) {
     Vec::Four four = Vec::Bf16s(row + k * 2);
     float scale = 1.0f;
     if (!plain) {
+      const Two two =
+          Interleave({{_mm512_loadu_si512(row + k * 2), _mm512_loadu_si512(row + k * 2 + 64)}});
       for (int i = 0; i < 4; ++i) {
-        const __m256i words =
-            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + k * 2 + i * kLanes * 2));
-        four.v[i] = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
+        const Words words = two.v[i / 2];
+        four.v[i] = Vec::WidenBf16s(i % 2 == 0 ? _mm512_castsi512_si256(words)
+                                               : _mm512_extracti64x4_epi64(words, 1));
       }
       std::memcpy(&scale, row + ScaleOffset(cols) + k / args.block * 4, sizeof(scale));
     }
@@ -183,14 +182,14 @@ void Product(const ProductArgs& args) {
     for (int64_t n = args.begin; n < args.end; ++n) CarefulRow(args, n, row_bytes, PreparedElement);
     return;
   }
-  const Doubts doubts = bf16 ? RunBf16Path(args) : RunWidened(args, row_bytes);
+  const Rows x{args.prepared, row_bytes};
+  const bool integers = TakesIntegerPath(args);
+  const Doubts doubts = integers ? RunPath<IntegerPath<VnniDots>>(
+                                       args, x.From(IntegerOffset(w.cols)), 0, args.num_rows)
+                        : bf16 ? RunBf16Path(args, x)
+                               : RunWidened(args, row_bytes);
   MendRows(args, doubts, row_bytes, PreparedElement);
-  if (!bf16 || w.scale_format == ScaleFormat::kNone) return;
-  bool fits = true;
-  for (int64_t n = args.begin; n < args.end; ++n) {
-    if (n == args.begin || n % w.block_rows == 0) fits = ScalesFit(w, n);
-    if (!fits) CarefulRow(args, n, row_bytes, PreparedElement);
-  }
+  if (integers || bf16) MendScales(args, row_bytes, PreparedElement);
 }
 
 void UseProducts(Kernels* table) {

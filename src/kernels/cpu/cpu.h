@@ -8,6 +8,7 @@ namespace dsv4::kernels::cpu {
 
 const Kernels& Avx2Table();        // AVX2, FMA, F16C
 const Kernels& Avx512Table();      // AVX-512 F, BW, DQ, VL besides
-const Kernels& Avx512Bf16Table();  // AVX-512 BF16, VBMI, VNNI besides
+const Kernels& Avx512VnniTable();  // AVX-512 VNNI besides
+const Kernels& Avx512Bf16Table();  // AVX-512 BF16, VBMI besides
 
 }  // namespace dsv4::kernels::cpu

@@ -1,4 +1,4 @@
-// The fp32 path of products (product-inl.h): x and weights as fp32 in group order, fused
+// The fp32 path of products (product-inl.h): x and weights as fp32, fused
 // multiply-adds. Include it inside a target region, after product-inl.h.
 #pragma once
 
@@ -10,12 +10,19 @@ struct FloatPath {
   using Scales = RowScales<kFormat, kScale>;
   using Register = Vec::F;
   static constexpr int64_t kElementBytes = 4;
+  static constexpr int64_t kPanelColumns = 512;
+  static constexpr int64_t kPanelRowBytes = kPanelColumns * kElementBytes;
   // FP8 weights share scales over many rows.
   static constexpr bool kFolds = kFormat == WeightFormat::kFp8 && kScale == ScaleFormat::kE8m0;
   static constexpr bool kIsScaled = kScale != ScaleFormat::kNone || kUnit<kFormat> != 1.0f;
 
   static DSV4_INLINE Register Load(const void* p) { return Vec::Load(p); }
   static DSV4_INLINE Vec::F Dot(Register a, Register b, Vec::F acc) { return Vec::Fma(a, b, acc); }
+
+  template <int kRows>
+  static void Tile(Rows x, const std::byte* panel, Columns columns, float* lanes) {
+    DotTile<FloatPath, kRows>(x, panel, columns, lanes);
+  }
 
   static bool Fold(const WeightView& w, int64_t weight_row, const std::byte* x, int64_t begin,
                    int64_t end, std::byte* folded) {
@@ -37,32 +44,35 @@ struct FloatPath {
   }
 
   template <bool kFolded>
-  static void AddFourRows(const WeightView& w, int64_t first, int64_t last, const std::byte* x,
-                          int64_t begin, int64_t end, float* lanes, Vec::Watch* watch) {
-    const FourRowsOf<kFormat> rows(w, first, last);
-    const Scales scales[kFour] = {Scales(w, rows.row[0]), Scales(w, rows.row[1]),
-                                  Scales(w, rows.row[2]), Scales(w, rows.row[3])};
+  static void AddFourRows(const WeightView& w, FourRows rows, const std::byte* x, int64_t begin,
+                          int64_t end, float* lanes, Vec::Watch* watch) {
+    const std::byte* const data = w.data + rows.first * WeightBytes<kFormat>(w.cols);
+    const int64_t step = rows.step * WeightBytes<kFormat>(w.cols);
+    const Scales scales[kFour] = {Scales(w, rows.Row(0)), Scales(w, rows.Row(1)),
+                                  Scales(w, rows.Row(2)), Scales(w, rows.Row(3))};
     constexpr bool kApplies = kIsScaled && !kFolded;
     Vec::F acc[kFour];
     Vec::Watch seen = *watch;
-    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * rows.step * kLanes);
     int64_t k = begin;
     for (; k + kGroup <= end; k += kGroup, x += kGroup * 4) {
-      const int64_t ahead = PrefetchOffset<kFormat>(w, k);
 #pragma GCC unroll 4
       for (int r = 0; r < kFour; ++r) {
-        const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
-        __builtin_prefetch(p + ahead);
+        const std::byte* const p = data + r * step + WeightBytes<kFormat>(k);
+        __builtin_prefetch(p + kPrefetchBytes);
         acc[r] = AddGroup(Decode<kApplies>(p, scales[r], k, end, &seen), x, acc[r]);
       }
     }
     if (k < end) {
+#pragma GCC unroll 4
       for (int r = 0; r < kFour; ++r) {
-        const std::byte* const p = rows.data[r] + WeightBytes<kFormat>(k);
+        const std::byte* const p = data + r * step + WeightBytes<kFormat>(k);
         acc[r] = AddGroup(Decode<kApplies>(p, scales[r], k, end, &seen), x, acc[r]);
       }
     }
-    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * rows.step * kLanes);
     *watch = seen;
   }
 
@@ -73,7 +83,7 @@ struct FloatPath {
     Vec::Watch seen = *watch;
     for (int64_t k = begin; k < end; k += kGroup, out += kGroup * 4) {
       const std::byte* const p = data + WeightBytes<kFormat>(k);
-      __builtin_prefetch(p + WeightBytes<kFormat>(kPanelRowBytes / 4));
+      __builtin_prefetch(p + WeightBytes<kFormat>(kPanelColumns));
       const Vec::Four four = Decode<kIsScaled>(p, scales, k, end, &seen);
       for (int i = 0; i < 4; ++i) {
         Vec::Store(rounds ? Vec::RoundMantissa<16>(four.v[i]) : four.v[i], out + i * kLaneBytes);
@@ -102,7 +112,7 @@ struct FloatPath {
   }
 };
 
-// fp32 rows in group order against any weight.
+// fp32 rows against any weight.
 Doubts RunFloatPath(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows) {
   switch (args.weight->format) {
     case WeightFormat::kFp8:

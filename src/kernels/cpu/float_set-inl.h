@@ -1,19 +1,29 @@
-// prepared_row_bytes, prepare and product of a set whose prepared rows are fp32: cols values in
-// group order, codes times their scale, filled up to a whole group with zeros. Include it inside a
-// target region, after float_path-inl.h and prepare-inl.h.
+// prepared_row_bytes, prepare and product of a set whose prepared rows are fp32: cols values,
+// codes times their scale, filled up to a whole group with zeros, then the integer form. Include it
+// inside a target region, after float_path-inl.h, integer_path-inl.h and prepare-inl.h.
 #pragma once
 
 namespace dsv4::kernels::cpu {
 namespace {
 
-int64_t PreparedRowBytes(Activation, int64_t cols, int32_t) {
+// Where the integer form of a row begins.
+DSV4_INLINE int64_t IntegerOffset(int64_t cols) { return RoundUp(cols, kGroup) * 4; }
+
+int64_t PreparedRowBytes(Activation activation, int64_t cols, int32_t block) {
+  const int64_t bytes =
+      IntegerOffset(cols) + (HasIntegerForm(activation, cols, block) ? IntegerRowBytes(cols) : 0);
   // An odd number of cache lines: the same columns of many rows spread over the sets of a cache.
-  return ((RoundUp(cols, kGroup) * 4 + 63) / 64 | 1) * 64;
+  return ((bytes + 63) / 64 | 1) * 64;
 }
 
+// Stores groups, and their integer form where `integers`.
 struct StoreFloats {
   std::byte* out;
-  DSV4_INLINE void operator()(int64_t k, const Vec::Four& four, float scale) const {
+  bool integers;
+  IntegerRow integer_row;
+
+  DSV4_INLINE void operator()(int64_t k, const Vec::Four& four, float scale) {
+    if (integers) integer_row.Store(k, four, scale);
     for (int i = 0; i < 4; ++i) {
       Vec::Store(Vec::Mul(four.v[i], Vec::Set(scale)), out + k * 4 + i * kLaneBytes);
     }
@@ -25,7 +35,7 @@ void PrepareOddBlock(const Bf16* x, int64_t begin, int64_t end, ActScale scale, 
   const float block_scale = ref::BlockScale(x + begin, end - begin, scale);
   for (int64_t k = begin; k < end; ++k) {
     const float value = QuantizedValue(x[k], block_scale) * block_scale;
-    std::memcpy(out + GroupPosition(k) * 4, &value, sizeof(value));
+    std::memcpy(out + k * 4, &value, sizeof(value));
   }
 }
 
@@ -34,10 +44,12 @@ void Prepare(const PrepareArgs& args) {
   for (int64_t row = 0; row < args.num_rows; ++row) {
     const Bf16* const x = args.x + row * args.x_stride;
     std::byte* const out = args.prepared + row * row_bytes;
-    const int64_t used = RoundUp(args.cols, kGroup) * 4;
+    const int64_t used = IntegerOffset(args.cols);
     std::memset(out + used, 0, static_cast<size_t>(row_bytes - used));
     if (args.activation == Activation::kPlain || args.block % kGroup == 0) {
-      ForPreparedGroups(args, x, StoreFloats{out});
+      const bool integers = args.scale == ActScale::kPowerOfTwo &&
+                            HasIntegerForm(args.activation, args.cols, args.block);
+      ForPreparedGroups(args, x, StoreFloats{out, integers, IntegerRow(out + used, args.cols)});
     } else {
       std::memset(out, 0, static_cast<size_t>(used));
       for (int64_t k = 0; k < args.cols; k += args.block) {
@@ -49,7 +61,7 @@ void Prepare(const PrepareArgs& args) {
 
 float PreparedFloat(const ProductArgs&, const std::byte* row, int64_t k) {
   float value;
-  std::memcpy(&value, row + GroupPosition(k) * 4, sizeof(value));
+  std::memcpy(&value, row + k * 4, sizeof(value));
   return value;
 }
 
@@ -61,8 +73,14 @@ void Product(const ProductArgs& args) {
     for (int64_t n = args.begin; n < args.end; ++n) CarefulRow(args, n, row_bytes, PreparedFloat);
     return;
   }
-  const Doubts doubts = RunFloatPath(args, x, 0, args.num_rows);
-  MendRows(args, doubts, row_bytes, PreparedFloat);
+  if (TakesIntegerPath(args)) {
+    const Rows integers = x.From(IntegerOffset(w.cols));
+    MendRows(args, RunPath<IntegerPath<Dots>>(args, integers, 0, args.num_rows), row_bytes,
+             PreparedFloat);
+    MendScales(args, row_bytes, PreparedFloat);
+    return;
+  }
+  MendRows(args, RunFloatPath(args, x, 0, args.num_rows), row_bytes, PreparedFloat);
 }
 
 void UseProducts(Kernels* table) {

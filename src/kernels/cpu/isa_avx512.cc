@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/careful.h"
 #include "kernels/cpu/cpu.h"
@@ -34,7 +35,15 @@
 #include "kernels/cpu/product-inl.h"
 // After the walk:
 #include "kernels/cpu/float_path-inl.h"
-// After the path:
+#include "kernels/cpu/integer_path-inl.h"
+
+namespace dsv4::kernels::cpu {
+namespace {
+using Dots = MaddDots;
+}  // namespace
+}  // namespace dsv4::kernels::cpu
+
+// After the paths:
 #include "kernels/cpu/float_set-inl.h"
 
 #if defined(__clang__)

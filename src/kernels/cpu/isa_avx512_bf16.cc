@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/careful.h"
 #include "kernels/cpu/cpu.h"
@@ -18,13 +19,14 @@
 #if defined(__x86_64__)
 
 #if defined(__clang__)
-#pragma clang attribute push(                                                               \
-    __attribute__((                                                                         \
-        target("avx512bf16,avx512vbmi,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
+#pragma clang attribute push(                                                                   \
+    __attribute__((target(                                                                      \
+        "avx512bf16,avx512vnni,avx512vbmi,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
     apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512bf16,avx512vbmi,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#pragma GCC target( \
+    "avx512bf16,avx512vnni,avx512vbmi,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #endif
 
 #include "kernels/cpu/vec_avx512.h"
@@ -36,6 +38,9 @@
 // After the walk:
 #include "kernels/cpu/bf16_path-inl.h"
 #include "kernels/cpu/float_path-inl.h"
+#include "kernels/cpu/integer_path-inl.h"
+// After the integer path:
+#include "kernels/cpu/vnni_dots-inl.h"
 // After the paths:
 #include "kernels/cpu/bf16_set-inl.h"
 

@@ -80,7 +80,7 @@ __attribute__((target("avx512f,avx512bf16"))) double RunBf16Dot(int64_t rounds) 
 
 Arithmetic ArithmeticOf(std::string_view set) {
   if (set == "avx2") return Arithmetic::kAvx2Fma;
-  if (set == "avx512") return Arithmetic::kAvx512Fma;
+  if (set == "avx512" || set == "avx512_vnni") return Arithmetic::kAvx512Fma;
   if (set == "avx512_bf16") return Arithmetic::kAvx512Bf16Dot;
   return Arithmetic::kScalar;
 }

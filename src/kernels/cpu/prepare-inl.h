@@ -1,4 +1,4 @@
-// Activations for products, in group order (weights-inl.h). Include it inside a target region,
+// Activations for products. Include it inside a target region,
 // after weights-inl.h.
 #pragma once
 

@@ -7,9 +7,11 @@
 //   kElementBytes                   of an element of x and of the panel
 //   kFolds                          whether Fold may put scales into x
 //   Fold(w, row, x, begin, end, out)  x times the scales of a weight row; false if not exact
-//   AddFourRows<kFolded>(…)         one activation row against four weight rows
+//   AddFourRows<kFolded>(w, rows, x, begin, end, lanes, watch)   an activation row against four
+//                                   weight rows
+//   kPanelColumns, kPanelRowBytes   a chunk of columns of the panel, and its bytes per weight row
 //   DecodeRow(w, row, begin, end, rounds, out, watch)   weights as the panel has them
-//   Register, Load, Dot(a, b, acc)  a step of a tile
+//   Tile<kRows>(x, panel, columns, lanes)   kRows activation rows against four rows of the panel
 #pragma once
 
 namespace dsv4::kernels::cpu {
@@ -17,34 +19,37 @@ namespace {
 
 constexpr int64_t kLanes = Vec::kLanes;
 constexpr int64_t kLaneBytes = kLanes * 4;
-constexpr int64_t kFour = 4;              // weight rows of a tile
-constexpr int64_t kPanelRowBytes = 2048;  // a chunk of columns
-constexpr int64_t kPanelRows = 12;        // weight rows decoded at a time: the panel stays in L1
-constexpr int64_t kBandRows = 48;         // weight rows that share a pass over the activations
-constexpr int64_t kBatch = 132;           // activation rows of that pass: their chunk stays in L2
-constexpr int64_t kFoldBytes = 16384;     // of x that scales are folded into at once
-constexpr int64_t kSegment = 128;         // weight rows that may share the folding
-constexpr int64_t kPrefetchBytes = 1024;
+constexpr int64_t kFour = 4;           // weight rows of a tile
+constexpr int64_t kPanelRows = 12;     // weight rows decoded at a time: the panel stays in L1
+constexpr int64_t kBandRows = 48;      // weight rows that share a pass over the activations
+constexpr int64_t kBatch = 132;        // activation rows of that pass: their chunk stays in L2
+constexpr int64_t kFoldBytes = 16384;  // of x that scales are folded into at once
+constexpr int64_t kSegment = 128;      // weight rows that may share the folding
+constexpr int64_t kPrefetchBytes = 2048;
 static_assert(kPanelRows % kFour == 0 && kBandRows % kPanelRows == 0);
 
 // Rows of activations; the columns behind the last are zeros up to a whole group.
 struct Rows {
   const std::byte* data;
   int64_t stride;  // bytes
+
+  Rows From(int64_t offset) const { return {data + offset, stride}; }
 };
 
-// Rows [first, first + 4) of a weight; those from `end` on are the last one again.
-template <WeightFormat kFormat>
-struct FourRowsOf {
-  const std::byte* data[kFour];
-  int64_t row[kFour];
+// Columns [begin, end) of `cols`.
+struct Columns {
+  int64_t begin;
+  int64_t end;
+  int64_t cols;
+};
 
-  DSV4_INLINE FourRowsOf(const WeightView& w, int64_t first, int64_t end) {
-    for (int64_t r = 0; r < kFour; ++r) {
-      row[r] = Smaller(first + r, end - 1);
-      data[r] = w.data + row[r] * WeightBytes<kFormat>(w.cols);
-    }
-  }
+// The weight rows first, first + step, … of a tile, and their lanes as far apart; step 0 takes one
+// row four times. Rows far apart are four streams of memory, which are read faster than one.
+struct FourRows {
+  int64_t first;
+  int64_t step;
+
+  DSV4_INLINE int64_t Row(int64_t r) const { return first + r * step; }
 };
 
 // All ones in the lanes that are infinite or NaN.
@@ -75,13 +80,37 @@ DSV4_INLINE void StoreOutputs(__m128 x, int64_t count, OutputType type, void* ou
   std::memcpy(out + at * 2, &words, static_cast<size_t>(count) * 2);
 }
 
-// From column k of a weight row to what its stream reads kPrefetchBytes later: the row goes on in
-// the fourth row behind it.
-template <WeightFormat kFormat>
-DSV4_INLINE int64_t PrefetchOffset(const WeightView& w, int64_t k) {
-  const int64_t row_bytes = WeightBytes<kFormat>(w.cols);
-  const bool in_row = WeightBytes<kFormat>(k) + kPrefetchBytes < row_bytes;
-  return kPrefetchBytes + (in_row ? 0 : (kFour - 1) * row_bytes);
+// A tile of elements that are multiplied vector by vector: Path has Register, Load and
+// Dot(a, b, acc). The lanes of an activation row stand kBandRows * kLanes behind those of the last.
+template <class Path, int kRows>
+DSV4_INLINE void DotTile(Rows x, const std::byte* panel, Columns columns, float* lanes) {
+  const int64_t bytes = RoundUp(columns.end - columns.begin, kGroup) * Path::kElementBytes;
+  Vec::F acc[kRows][kFour];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kFour; ++i) {
+      acc[r][i] = Vec::Load(lanes + (r * kBandRows + i) * kLanes);
+    }
+  }
+  for (int64_t at = 0; at < bytes; at += kLaneBytes) {
+    typename Path::Register values[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) values[r] = Path::Load(x.data + r * x.stride + at);
+#pragma GCC unroll 4
+    for (int i = 0; i < kFour; ++i) {
+      const typename Path::Register w = Path::Load(panel + i * Path::kPanelRowBytes + at);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) acc[r][i] = Path::Dot(values[r], w, acc[r][i]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kFour; ++i) {
+      Vec::Store(acc[r][i], lanes + (r * kBandRows + i) * kLanes);
+    }
+  }
 }
 
 template <class Path>
@@ -113,7 +142,7 @@ class Walk {
 
  private:
   static constexpr int64_t kElementBytes = Path::kElementBytes;
-  static constexpr int64_t kChunk = kPanelRowBytes / kElementBytes;
+  static constexpr int64_t kChunk = Path::kPanelColumns;
   static constexpr int64_t kFoldChunk = kFoldBytes / kElementBytes;
 
   const std::byte* X(int64_t row, int64_t k) const {
@@ -152,8 +181,13 @@ class Walk {
   template <bool kFolded>
   void AddRows(const std::byte* x, int64_t begin, int64_t end, int64_t k, int64_t stop,
                float* lanes) {
-    for (int64_t n = begin; n < end; n += kFour) {
-      Path::template AddFourRows<kFolded>(w_, n, end, x, k, stop, lanes + (n - begin) * kLanes,
+    const int64_t quarter = (end - begin) / kFour;
+    for (int64_t n = 0; n < quarter; ++n) {
+      Path::template AddFourRows<kFolded>(w_, {begin + n, quarter}, x, k, stop, lanes + n * kLanes,
+                                          &watch_);
+    }
+    for (int64_t n = begin + quarter * kFour; n < end; ++n) {
+      Path::template AddFourRows<kFolded>(w_, {n, 0}, x, k, stop, lanes + (n - begin) * kLanes,
                                           &watch_);
     }
   }
@@ -172,70 +206,38 @@ class Walk {
 
   // The chunk of columns from k on of weight rows [begin, end).
   void Panel(int64_t row, int64_t rows, int64_t begin, int64_t end, int64_t k, float* lanes) {
-    alignas(64) std::byte panel[kPanelRows * kPanelRowBytes];
+    alignas(64) std::byte panel[kPanelRows * Path::kPanelRowBytes];
     const bool rounds =
         args_.activation == Activation::kPlain && w_.scale_format == ScaleFormat::kF32;
     const int64_t stop = Smaller(w_.cols, k + kChunk);
     const int64_t count = RoundUp(end - begin, kFour);
     for (int64_t i = 0; i < count; ++i) {
-      Path::DecodeRow(w_, Smaller(begin + i, end - 1), k, stop, rounds, panel + i * kPanelRowBytes,
-                      &watch_);
+      Path::DecodeRow(w_, Smaller(begin + i, end - 1), k, stop, rounds,
+                      panel + i * Path::kPanelRowBytes, &watch_);
     }
-    const int64_t bytes = RoundUp(stop - k, kGroup) * kElementBytes;
+    const Columns columns{k, stop, w_.cols};
     for (int64_t r = 0; r < rows; r += Vec::kTileRows) {
       for (int64_t i = 0; i < count; i += kFour) {
-        TileOf(Smaller(rows - r, Vec::kTileRows), X(row + r, k), panel + i * kPanelRowBytes, bytes,
-               lanes + (r * kBandRows + i) * kLanes);
+        TileOf(Smaller(rows - r, Vec::kTileRows), {X(row + r, k), x_.stride},
+               panel + i * Path::kPanelRowBytes, columns, lanes + (r * kBandRows + i) * kLanes);
       }
     }
   }
 
-  void TileOf(int64_t rows, const std::byte* x, const std::byte* panel, int64_t bytes,
-              float* lanes) const {
+  static void TileOf(int64_t rows, Rows x, const std::byte* panel, Columns columns, float* lanes) {
     switch (rows) {
       case 1:
-        return Tile<1>(x, panel, bytes, lanes);
+        return Path::template Tile<1>(x, panel, columns, lanes);
       case 2:
-        return Tile<2>(x, panel, bytes, lanes);
+        return Path::template Tile<2>(x, panel, columns, lanes);
       case 3:
-        return Tile<3>(x, panel, bytes, lanes);
+        return Path::template Tile<3>(x, panel, columns, lanes);
       case 4:
-        return Tile<Smaller(4, Vec::kTileRows)>(x, panel, bytes, lanes);
+        return Path::template Tile<Smaller(4, Vec::kTileRows)>(x, panel, columns, lanes);
       case 5:
-        return Tile<Smaller(5, Vec::kTileRows)>(x, panel, bytes, lanes);
+        return Path::template Tile<Smaller(5, Vec::kTileRows)>(x, panel, columns, lanes);
       default:
-        return Tile<Vec::kTileRows>(x, panel, bytes, lanes);
-    }
-  }
-
-  // kRows activation rows against four rows of the panel.
-  template <int kRows>
-  void Tile(const std::byte* x, const std::byte* panel, int64_t bytes, float* lanes) const {
-    Vec::F acc[kRows][kFour];
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kFour; ++i) {
-        acc[r][i] = Vec::Load(lanes + (r * kBandRows + i) * kLanes);
-      }
-    }
-    for (int64_t at = 0; at < bytes; at += kLaneBytes) {
-      typename Path::Register values[kRows];
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) values[r] = Path::Load(x + r * x_.stride + at);
-#pragma GCC unroll 4
-      for (int i = 0; i < kFour; ++i) {
-        const typename Path::Register w = Path::Load(panel + i * kPanelRowBytes + at);
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) acc[r][i] = Path::Dot(values[r], w, acc[r][i]);
-      }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kFour; ++i) {
-        Vec::Store(acc[r][i], lanes + (r * kBandRows + i) * kLanes);
-      }
+        return Path::template Tile<Vec::kTileRows>(x, panel, columns, lanes);
     }
   }
 
@@ -261,6 +263,15 @@ Doubts RunPath(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_r
     walk.ManyRows(args.begin, args.end);
   }
   return walk.GetDoubts();
+}
+
+// Computes the weight rows again whose scales are too near the ends of the number range.
+inline void MendScales(const ProductArgs& args, int64_t row_bytes, PreparedValue value) {
+  const WeightView& w = *args.weight;
+  if (ScalesFit(w, args.begin, args.end)) return;
+  for (int64_t n = args.begin; n < args.end; ++n) {
+    if (!ScalesFit(w, n, n + 1)) CarefulRow(args, n, row_bytes, value);
+  }
 }
 
 // Calls PathOf<format, scale format> for the weight's.

@@ -1,7 +1,6 @@
 // Eight fp32 lanes with AVX2, FMA and F16C. Include it inside the target region of isa_avx2.cc.
 //
-// A group is 4 * kLanes = 32 elements. Its four vectors hold the elements 0,2..14 | 16,18..30 |
-// 1,3..15 | 17,19..31: the order in which codes unpack without shuffles, the same for all formats.
+// A group is 4 * kLanes = 32 elements in four vectors, in order.
 #pragma once
 
 #include <immintrin.h>
@@ -92,23 +91,41 @@ struct Vec {
     return _mm256_movemask_epi8(_mm256_cmpeq_epi8(watch, _mm256_set1_epi8(-1))) != 0;
   }
 
-  static DSV4_INLINE F HalfToFloat(__m128i x) { return _mm256_cvtph_ps(x); }
-  static DSV4_INLINE Four HalvesToFloats(__m256i even, __m256i odd) {
-    return {
-        {HalfToFloat(_mm256_castsi256_si128(even)), HalfToFloat(_mm256_extracti128_si256(even, 1)),
-         HalfToFloat(_mm256_castsi256_si128(odd)), HalfToFloat(_mm256_extracti128_si256(odd, 1))}};
+  // Whether low <= byte <= high for all n bytes at p.
+  static DSV4_INLINE bool BytesWithin(const std::byte* p, int64_t n, int low, int high) {
+    const __m256i least = _mm256_set1_epi8(static_cast<char>(low));
+    const __m256i most = _mm256_set1_epi8(static_cast<char>(high));
+    __m256i in = _mm256_set1_epi8(-1);
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+      const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i));
+      const __m256i clamped = _mm256_min_epu8(_mm256_max_epu8(bytes, least), most);
+      in = _mm256_and_si256(in, _mm256_cmpeq_epi8(clamped, bytes));
+    }
+    bool all = _mm256_movemask_epi8(in) == -1;
+    for (; i < n; ++i) all &= static_cast<int>(p[i]) >= low && static_cast<int>(p[i]) <= high;
+    return all;
   }
 
   // A group of E4M3 codes (32 bytes) times kFp8Factor: read as the upper bits of fp16, whose
-  // exponent is biased by 8 more. A NaN code gives a number, and the watch remembers it.
+  // exponent is biased by 8 more; subnormal codes are subnormals, which a conversion takes at full
+  // speed. It does so from memory: from a register it needs a shuffle besides. A NaN code gives a
+  // number, and the watch remembers it.
   static constexpr float kFp8Factor = 0x1p-8f;
   static DSV4_INLINE Four Fp8(const std::byte* p, Watch* watch) {
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     *watch = _mm256_max_epu8(*watch, _mm256_or_si256(codes, _mm256_set1_epi8(-128)));
     const __m256i keep = _mm256_set1_epi16(static_cast<int16_t>(0xBF80));
-    const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(codes, 8), 1);
-    const __m256i odd = _mm256_srai_epi16(codes, 1);
-    return HalvesToFloats(_mm256_and_si256(even, keep), _mm256_and_si256(odd, keep));
+    __m256i halves[2];
+    for (int i = 0; i < 2; ++i) {
+      const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i * 16));
+      const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(sixteen), 7);
+      halves[i] = _mm256_and_si256(wide, keep);
+    }
+    __asm__("" : "+m"(halves));
+    const auto* const eights = reinterpret_cast<const __m128i*>(halves);
+    return {{_mm256_cvtph_ps(eights[0]), _mm256_cvtph_ps(eights[1]), _mm256_cvtph_ps(eights[2]),
+             _mm256_cvtph_ps(eights[3])}};
   }
 
   // A group of E2M1 codes (16 bytes). The upper byte of the fp16 value comes from a table; the
@@ -121,40 +138,100 @@ struct Vec {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     const __m128i even = _mm_shuffle_epi8(table, _mm_and_si128(codes, nibble));
     const __m128i odd = _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(codes, 4), nibble));
-    return {{HalfToFloat(_mm_unpacklo_epi8(zero, even)), HalfToFloat(_mm_unpackhi_epi8(zero, even)),
-             HalfToFloat(_mm_unpacklo_epi8(zero, odd)), HalfToFloat(_mm_unpackhi_epi8(zero, odd))}};
+    const __m128i low = _mm_unpacklo_epi8(even, odd);
+    const __m128i high = _mm_unpackhi_epi8(even, odd);
+    return {{_mm256_cvtph_ps(_mm_unpacklo_epi8(zero, low)),
+             _mm256_cvtph_ps(_mm_unpackhi_epi8(zero, low)),
+             _mm256_cvtph_ps(_mm_unpacklo_epi8(zero, high)),
+             _mm256_cvtph_ps(_mm_unpackhi_epi8(zero, high))}};
   }
 
   static DSV4_INLINE Four Fp4Scaled(const std::byte* p, float first, float second) {
     const Four four = Fp4(p);
     const F s0 = Set(first);
     const F s1 = Set(second);
-    return {{Mul(four.v[0], s0), Mul(four.v[1], s1), Mul(four.v[2], s0), Mul(four.v[3], s1)}};
+    return {{Mul(four.v[0], s0), Mul(four.v[1], s0), Mul(four.v[2], s1), Mul(four.v[3], s1)}};
   }
 
   // A group of bf16 values (64 bytes).
   static DSV4_INLINE Four Bf16s(const std::byte* p) {
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32));
-    const __m256i upper = _mm256_set1_epi32(-65536);
-    return {{_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)),
-             _mm256_castsi256_ps(_mm256_slli_epi32(high, 16)),
-             _mm256_castsi256_ps(_mm256_and_si256(low, upper)),
-             _mm256_castsi256_ps(_mm256_and_si256(high, upper))}};
+    Four four;
+    for (int i = 0; i < 4; ++i) {
+      const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i * 16));
+      four.v[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16));
+    }
+    return four;
   }
 
   // A group of fp32 values (128 bytes).
   static DSV4_INLINE Four F32s(const std::byte* p) {
-    Four result;
-    for (int half = 0; half < 2; ++half) {
-      const F a = Load(p + half * 64);
-      const F b = Load(p + half * 64 + 32);
-      const F even = _mm256_shuffle_ps(a, b, 0x88);
-      const F odd = _mm256_shuffle_ps(a, b, 0xDD);
-      result.v[half] = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xD8));
-      result.v[2 + half] = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(odd), 0xD8));
+    return {{Load(p), Load(p + 32), Load(p + 64), Load(p + 96)}};
+  }
+
+  // Words of an integer product (integer_path-inl.h): four vectors of int16.
+  using I = __m256i;
+  struct Words {
+    I v[4];
+  };
+  static DSV4_INLINE I LoadWords(const std::byte* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const I*>(p));
+  }
+  static DSV4_INLINE void StoreWords(I x, std::byte* p) {
+    _mm256_storeu_si256(reinterpret_cast<I*>(p), x);
+  }
+  // 64 E2M1 codes (32 bytes): the value of code 4w + i times 512 in word w of vector i.
+  static DSV4_INLINE Words Fp4Words(const std::byte* p) {
+    const __m128i half = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+    const I table = _mm256_broadcastsi128_si256(half);
+    const I nibble = _mm256_set1_epi8(15);
+    const I upper = _mm256_set1_epi16(-256);
+    const I codes = LoadWords(p);
+    const I even = _mm256_shuffle_epi8(table, _mm256_and_si256(codes, nibble));
+    const I odd = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(codes, 4), nibble));
+    return {{_mm256_slli_epi16(even, 8), _mm256_slli_epi16(odd, 8), _mm256_and_si256(even, upper),
+             _mm256_and_si256(odd, upper)}};
+  }
+  // Two E8M0 codes between 1 and 254, each for four lanes.
+  static DSV4_INLINE F Fp4Scales(const std::byte* p) {
+    int16_t codes;
+    std::memcpy(&codes, p, sizeof(codes));
+    // Byte b into the top of a lane, zeros below; a shift by one makes an exponent of it.
+    constexpr int kTop0 = 0x00FFFFFF, kTop1 = 0x01FFFFFF;
+    const I to_top = _mm256_setr_epi32(kTop0, kTop0, kTop0, kTop0, kTop1, kTop1, kTop1, kTop1);
+    const I top = _mm256_shuffle_epi8(_mm256_set1_epi16(codes), to_top);
+    return _mm256_castsi256_ps(_mm256_srli_epi32(top, 1));
+  }
+  // Sum over i of the products of words 2l and 2l + 1 in lane l: exact.
+  static DSV4_INLINE F SumWords(const Words& a, const std::byte* b) {
+    I sum = _mm256_madd_epi16(a.v[0], LoadWords(b));
+    for (int i = 1; i < 4; ++i) {
+      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a.v[i], LoadWords(b + i * 32)));
     }
-    return result;
+    return _mm256_cvtepi32_ps(sum);
+  }
+  static DSV4_INLINE I ToInts(F x) { return _mm256_cvtps_epi32(x); }
+  static DSV4_INLINE I OrInts(I a, I b) { return _mm256_or_si256(a, b); }
+  static DSV4_INLINE I ShiftRight3(I x) { return _mm256_srai_epi32(x, 3); }
+  static DSV4_INLINE I LowThreeBits(I x) { return _mm256_and_si256(x, _mm256_set1_epi32(7)); }
+  static DSV4_INLINE bool AnyBit(I x) { return _mm256_testz_si256(x, x) == 0; }
+  // The 32 integers of a group as int16: integer 4w + i becomes word w of out + i * stride.
+  static DSV4_INLINE void StoreFourths(const I* ints, std::byte* out, int64_t stride) {
+    // Words 0,4 | 1,5 | 2,6 | 3,7 of eight.
+    const __m128i order = _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+    __m128i r[4];
+    for (int i = 0; i < 4; ++i) {
+      const __m128i eight =
+          _mm_packs_epi32(_mm256_castsi256_si128(ints[i]), _mm256_extracti128_si256(ints[i], 1));
+      r[i] = _mm_shuffle_epi8(eight, order);
+    }
+    const __m128i low01 = _mm_unpacklo_epi32(r[0], r[1]), high01 = _mm_unpackhi_epi32(r[0], r[1]);
+    const __m128i low23 = _mm_unpacklo_epi32(r[2], r[3]), high23 = _mm_unpackhi_epi32(r[2], r[3]);
+    const __m128i fourths[4] = {_mm_unpacklo_epi64(low01, low23), _mm_unpackhi_epi64(low01, low23),
+                                _mm_unpacklo_epi64(high01, high23),
+                                _mm_unpackhi_epi64(high01, high23)};
+    for (int i = 0; i < 4; ++i) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i * stride), fourths[i]);
+    }
   }
 };
 

@@ -1,8 +1,7 @@
 // Sixteen fp32 lanes with AVX-512 F, BW, DQ and VL. Include it inside the target region of
 // isa_avx512.cc or isa_avx512_bf16.cc.
 //
-// A group is 4 * kLanes = 64 elements. Its four vectors hold the elements 0,2..30 | 32,34..62 |
-// 1,3..31 | 33,35..63: the order in which codes unpack without shuffles, the same for all formats.
+// A group is 4 * kLanes = 64 elements in four vectors, in order.
 #pragma once
 
 #include <immintrin.h>
@@ -93,23 +92,39 @@ struct Vec {
     return _mm512_cmpeq_epi8_mask(watch, _mm512_set1_epi8(-1)) != 0;
   }
 
-  static DSV4_INLINE Four HalvesToFloats(__m512i even, __m512i odd) {
-    return {{_mm512_cvtph_ps(_mm512_castsi512_si256(even)),
-             _mm512_cvtph_ps(_mm512_extracti64x4_epi64(even, 1)),
-             _mm512_cvtph_ps(_mm512_castsi512_si256(odd)),
-             _mm512_cvtph_ps(_mm512_extracti64x4_epi64(odd, 1))}};
+  // Whether low <= byte <= high for all n bytes at p.
+  static DSV4_INLINE bool BytesWithin(const std::byte* p, int64_t n, int low, int high) {
+    const __m512i least = _mm512_set1_epi8(static_cast<char>(low));
+    const __m512i most = _mm512_set1_epi8(static_cast<char>(high));
+    __mmask64 out = 0;
+    for (int64_t i = 0; i < n; i += 64) {
+      const __mmask64 mask = n - i >= 64 ? ~uint64_t{0} : (uint64_t{1} << (n - i)) - 1;
+      const __m512i bytes = _mm512_maskz_loadu_epi8(mask, p + i);
+      out |= _mm512_mask_cmplt_epu8_mask(mask, bytes, least) |
+             _mm512_mask_cmpgt_epu8_mask(mask, bytes, most);
+    }
+    return out == 0;
   }
 
   // A group of E4M3 codes (64 bytes) times kFp8Factor: read as the upper bits of fp16, whose
-  // exponent is biased by 8 more. A NaN code gives a number, and the watch remembers it.
+  // exponent is biased by 8 more; subnormal codes are subnormals, which a conversion takes at full
+  // speed. It does so from memory: from a register it needs a shuffle besides. A NaN code gives a
+  // number, and the watch remembers it.
   static constexpr float kFp8Factor = 0x1p-8f;
   static DSV4_INLINE Four Fp8(const std::byte* p, Watch* watch) {
     const __m512i codes = _mm512_loadu_si512(p);
     *watch = _mm512_max_epu8(*watch, _mm512_or_si512(codes, _mm512_set1_epi8(-128)));
     const __m512i keep = _mm512_set1_epi16(static_cast<int16_t>(0xBF80));
-    const __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(codes, 8), 1);
-    const __m512i odd = _mm512_srai_epi16(codes, 1);
-    return HalvesToFloats(_mm512_and_si512(even, keep), _mm512_and_si512(odd, keep));
+    __m512i halves[2];
+    for (int i = 0; i < 2; ++i) {
+      const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i * 32));
+      const __m512i wide = _mm512_slli_epi16(_mm512_cvtepi8_epi16(half), 7);
+      halves[i] = _mm512_and_si512(wide, keep);
+    }
+    __asm__("" : "+m"(halves));
+    const auto* const sixteens = reinterpret_cast<const __m256i*>(halves);
+    return {{_mm512_cvtph_ps(sixteens[0]), _mm512_cvtph_ps(sixteens[1]),
+             _mm512_cvtph_ps(sixteens[2]), _mm512_cvtph_ps(sixteens[3])}};
   }
 
   static DSV4_INLINE F Fp4Table() {
@@ -119,39 +134,103 @@ struct Vec {
   // A group of E2M1 codes (32 bytes) times the scales of its halves, which are put into the tables.
   // A lookup reads only the low four bits of a lane.
   static DSV4_INLINE Four Fp4Scaled(const std::byte* p, float first, float second) {
-    const F low_table = Mul(Fp4Table(), Set(first));
-    const F high_table = Mul(Fp4Table(), Set(second));
-    const auto* const q = reinterpret_cast<const __m128i*>(p);
-    const __m512i low = _mm512_cvtepu8_epi32(_mm_loadu_si128(q));
-    const __m512i high = _mm512_cvtepu8_epi32(_mm_loadu_si128(q + 1));
-    return {{_mm512_permutexvar_ps(low, low_table), _mm512_permutexvar_ps(high, high_table),
-             _mm512_permutexvar_ps(_mm512_srli_epi32(low, 4), low_table),
-             _mm512_permutexvar_ps(_mm512_srli_epi32(high, 4), high_table)}};
+    Four four;
+    for (int half = 0; half < 2; ++half) {
+      const F table = Mul(Fp4Table(), Set(half == 0 ? first : second));
+      const __m128i even = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + half * 16));
+      const __m128i odd = _mm_srli_epi16(even, 4);
+      four.v[2 * half] =
+          _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(_mm_unpacklo_epi8(even, odd)), table);
+      four.v[2 * half + 1] =
+          _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(_mm_unpackhi_epi8(even, odd)), table);
+    }
+    return four;
   }
   static DSV4_INLINE Four Fp4(const std::byte* p) { return Fp4Scaled(p, 1.0f, 1.0f); }
 
-  static DSV4_INLINE F EvenBf16s(__m512i x) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
-  }
-  static DSV4_INLINE F OddBf16s(__m512i x) {
-    return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(-65536)));
+  static DSV4_INLINE F WidenBf16s(__m256i x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
   }
   // A group of bf16 values (128 bytes).
   static DSV4_INLINE Four Bf16s(const std::byte* p) {
-    const __m512i low = _mm512_loadu_si512(p);
-    const __m512i high = _mm512_loadu_si512(p + 64);
-    return {{EvenBf16s(low), EvenBf16s(high), OddBf16s(low), OddBf16s(high)}};
+    Four four;
+    for (int i = 0; i < 4; ++i) {
+      four.v[i] = WidenBf16s(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i * 32)));
+    }
+    return four;
   }
 
   // A group of fp32 values (256 bytes).
   static DSV4_INLINE Four F32s(const std::byte* p) {
-    const __m512i even =
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const __m512i odd =
-        _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-    const F a = Load(p), b = Load(p + 64), c = Load(p + 128), d = Load(p + 192);
-    return {{_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(c, even, d),
-             _mm512_permutex2var_ps(a, odd, b), _mm512_permutex2var_ps(c, odd, d)}};
+    return {{Load(p), Load(p + 64), Load(p + 128), Load(p + 192)}};
+  }
+
+  // Words of an integer product (integer_path-inl.h): four vectors of int16.
+  using I = __m512i;
+  struct Words {
+    I v[4];
+  };
+  static DSV4_INLINE I LoadWords(const std::byte* p) { return _mm512_loadu_si512(p); }
+  static DSV4_INLINE void StoreWords(I x, std::byte* p) { _mm512_storeu_si512(p, x); }
+  // 128 E2M1 codes (64 bytes): the value of code 4w + i times 512 in word w of vector i. Bytes are
+  // looked up: VPERMW is two operations on the CPUs at hand.
+  static DSV4_INLINE Words Fp4Words(const std::byte* p) {
+    const I table = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+    const I nibble = _mm512_set1_epi8(15);
+    const I upper = _mm512_set1_epi16(-256);
+    const I codes = LoadWords(p);
+    const I even = _mm512_shuffle_epi8(table, _mm512_and_si512(codes, nibble));
+    const I odd = _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(codes, 4), nibble));
+    return {{_mm512_slli_epi16(even, 8), _mm512_slli_epi16(odd, 8), _mm512_and_si512(even, upper),
+             _mm512_and_si512(odd, upper)}};
+  }
+  // Four E8M0 codes between 1 and 254, each for four lanes.
+  static DSV4_INLINE F Fp4Scales(const std::byte* p) {
+    int32_t codes;
+    std::memcpy(&codes, p, sizeof(codes));
+    // Byte b into the top of a lane, zeros below; a shift by one makes an exponent of it.
+    constexpr int kTop0 = 0x00FFFFFF, kTop1 = 0x01FFFFFF, kTop2 = 0x02FFFFFF, kTop3 = 0x03FFFFFF;
+    const __m512i to_top = _mm512_inserti32x8(
+        _mm512_castsi256_si512(
+            _mm256_setr_epi32(kTop0, kTop0, kTop0, kTop0, kTop1, kTop1, kTop1, kTop1)),
+        _mm256_setr_epi32(kTop2, kTop2, kTop2, kTop2, kTop3, kTop3, kTop3, kTop3), 1);
+    const I top = _mm512_shuffle_epi8(_mm512_set1_epi32(codes), to_top);
+    return _mm512_castsi512_ps(_mm512_srli_epi32(top, 1));
+  }
+  // Sum over i of the products of words 2l and 2l + 1 in lane l: exact.
+  static DSV4_INLINE F SumWords(const Words& a, const std::byte* b) {
+    I sum = _mm512_madd_epi16(a.v[0], LoadWords(b));
+    for (int i = 1; i < 4; ++i) {
+      sum = _mm512_add_epi32(sum, _mm512_madd_epi16(a.v[i], LoadWords(b + i * 64)));
+    }
+    return _mm512_cvtepi32_ps(sum);
+  }
+  static DSV4_INLINE I ToInts(F x) { return _mm512_cvtps_epi32(x); }
+  static DSV4_INLINE I OrInts(I a, I b) { return _mm512_or_si512(a, b); }
+  static DSV4_INLINE I ShiftRight3(I x) { return _mm512_srai_epi32(x, 3); }
+  static DSV4_INLINE I LowThreeBits(I x) { return _mm512_and_si512(x, _mm512_set1_epi32(7)); }
+  static DSV4_INLINE bool AnyBit(I x) { return _mm512_test_epi32_mask(x, x) != 0; }
+  // The 64 integers of a group as int16: integer 4w + i becomes word w of out + i * stride.
+  static DSV4_INLINE void StoreFourths(const I* ints, std::byte* out, int64_t stride) {
+    const I every_fourth =
+        _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+    const I next = _mm512_add_epi32(every_fourth, _mm512_set1_epi32(2));
+    for (int i = 0; i < 4; i += 2) {
+      // Integers i, i + 4, … | i + 1, i + 5, … of each half group.
+      const I order = i == 0 ? every_fourth : next;
+      const __m256i a = _mm512_cvtepi32_epi16(_mm512_permutex2var_epi32(ints[0], order, ints[1]));
+      const __m256i b = _mm512_cvtepi32_epi16(_mm512_permutex2var_epi32(ints[2], order, ints[3]));
+      StoreHalves(out + i * stride, _mm256_castsi256_si128(a), _mm256_castsi256_si128(b));
+      StoreHalves(out + (i + 1) * stride, _mm256_extracti128_si256(a, 1),
+                  _mm256_extracti128_si256(b, 1));
+    }
+  }
+
+ private:
+  static DSV4_INLINE void StoreHalves(std::byte* out, __m128i a, __m128i b) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), a);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16), b);
   }
 };
 

@@ -190,7 +190,7 @@ struct RowVec : Vec {
     const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
     const __m128i half = _mm_and_si128(_mm_slli_epi16(_mm_cvtepi8_epi16(codes), 7),
                                        _mm_set1_epi16(static_cast<int16_t>(0xBF80)));
-    const F x = Mul(HalfToFloat(half), Set(0x1p8f));
+    const F x = Mul(_mm256_cvtph_ps(half), Set(0x1p8f));
     return IfEqual(Abs(x), Set(480.0f), Set(__builtin_nanf("")), x);
   }
   // kLanes E2M1 codes.

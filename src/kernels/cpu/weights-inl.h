@@ -16,12 +16,6 @@ DSV4_INLINE int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / s
 
 DSV4_INLINE constexpr int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Where element k of a row stands in group order.
-DSV4_INLINE int64_t GroupPosition(int64_t k) {
-  const int64_t in_group = k % kGroup;
-  return k - in_group + in_group % 2 * (kGroup / 2) + in_group / 2;
-}
-
 // Bytes of n weights.
 template <WeightFormat kFormat>
 DSV4_INLINE constexpr int64_t WeightBytes(int64_t n) {
@@ -104,8 +98,8 @@ class RowScales {
     const Vec::F s0 = Vec::Set(first);
     const Vec::F s1 = Vec::Set(second);
     w->v[0] = Vec::Mul(w->v[0], s0);
-    w->v[1] = Vec::Mul(w->v[1], s1);
-    w->v[2] = Vec::Mul(w->v[2], s0);
+    w->v[1] = Vec::Mul(w->v[1], s0);
+    w->v[2] = Vec::Mul(w->v[2], s1);
     w->v[3] = Vec::Mul(w->v[3], s1);
   }
 
@@ -126,6 +120,16 @@ DSV4_INLINE Vec::Four DecodeScaled(const std::byte* p, const RowScales<kFormat, 
   Vec::Four four = DecodeGroup<kFormat>(p, watch);
   scales.Apply(k, &four);
   return four;
+}
+
+// Whether the E8M0 scales of weight rows [begin, end) are far enough from the ends of fp32 and bf16
+// that a code times its scale is a normal number.
+DSV4_INLINE bool ScalesFit(const WeightView& w, int64_t begin, int64_t end) {
+  if (w.scale_format != ScaleFormat::kE8m0 || begin == end) return true;
+  const int64_t first = begin / w.block_rows;
+  const int64_t last = (end - 1) / w.block_rows;
+  return Vec::BytesWithin(w.scale + first * w.scale_cols(), (last + 1 - first) * w.scale_cols(),
+                          127 - 110, 127 + 110);
 }
 
 // Whether scales change at half groups at the finest, which the vector forms need.

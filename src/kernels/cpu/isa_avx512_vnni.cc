@@ -1,0 +1,75 @@
+// The set "avx512_vnni". Shared headers come before the target region: they are baseline code.
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 takes the undefined operands inside its own AVX-512 intrinsics for mistakes.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
+
+#include <cstring>
+#include <limits>
+
+#include "kernels/cpu/careful.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/row_sets.h"
+#include "kernels/ref/ref.h"
+#include "numeric/e8m0.h"
+#include "numeric/fp8_e4m3.h"
+
+#if defined(__x86_64__)
+
+#if defined(__clang__)
+#pragma clang attribute push(                                                               \
+    __attribute__((target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
+    apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
+
+#include "kernels/cpu/vec_avx512.h"
+// After the vectors:
+#include "kernels/cpu/weights-inl.h"
+// After the weights:
+#include "kernels/cpu/prepare-inl.h"
+#include "kernels/cpu/product-inl.h"
+// After the walk:
+#include "kernels/cpu/float_path-inl.h"
+#include "kernels/cpu/integer_path-inl.h"
+// After the integer path:
+#include "kernels/cpu/vnni_dots-inl.h"
+
+namespace dsv4::kernels::cpu {
+namespace {
+using Dots = VnniDots;
+}  // namespace
+}  // namespace dsv4::kernels::cpu
+
+// After the paths:
+#include "kernels/cpu/float_set-inl.h"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif  // __x86_64__
+
+namespace dsv4::kernels::cpu {
+
+const Kernels& Avx512VnniTable() {
+  static const Kernels table = [] {
+    Kernels own = ref::Table();
+    own.name = "avx512_vnni";
+#if defined(__x86_64__)
+    UseProducts(&own);
+    UseAvx512Rows(&own);
+    UseVnniIndexScores(&own);
+#endif
+    return own;
+  }();
+  return table;
+}
+
+}  // namespace dsv4::kernels::cpu
