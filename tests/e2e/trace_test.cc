@@ -89,6 +89,23 @@ TEST_F(TraceTest, WritesLogitsAndTapsOfEveryKindOfCase) {
   EXPECT_EQ(Bytes(answer, "d/L0.H"), Bytes(answer, "a/L0.H").substr(0, 3 * 4 * 256 * 2));
 }
 
+// As --help says: of the 9 tokens the last row of mtp_logits is that of position 7.
+TEST_F(TraceTest, LogitsSelectsTheRowsOfMtpLogitsToo) {
+  const std::string sequence = R"("tokens":[1,2,3,4,5,6,7,8,9],"mtp":true,"logits":)";
+  const ProgramResult result =
+      Trace(R"({"id":"all",)" + sequence + "\"all\"}\n" + R"({"id":"last",)" + sequence +
+            "\"last\"}\n" + R"({"id":"some",)" + sequence + "[0,3,8]}\n");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Checkpoint answer = Answer();
+  const std::string all = Bytes(answer, "all/mtp_logits");
+  const size_t row = 512 * sizeof(float);
+  ASSERT_EQ(all.size(), 8 * row);
+  EXPECT_EQ(Bytes(answer, "last/mtp_logits"), all.substr(7 * row));
+  EXPECT_EQ(Bytes(answer, "some/mtp_logits"), all.substr(0, row) + all.substr(3 * row, row));
+  EXPECT_THAT(RunProgram({DSV4_BINARY, "trace", "--help"}).out,
+              HasSubstr("with \"mtp\" those of ID/mtp_logits too"));
+}
+
 TEST_F(TraceTest, AGivenHiddenStateContinuesAsTheWholeModelDoes) {
   ASSERT_EQ(Trace(R"({"id":"a","tokens":[7,8,9,10,11],"taps":["L0.H","L1.H"]})").exit_code, 0);
   std::filesystem::rename(Out(), folder_ / "first.safetensors");
