@@ -60,16 +60,17 @@ kernels::ProductArgs ProductOf(const PreparedRows& pairs, const ExpertSlice& sli
 template <class Body>
 void CpuOps::ForExpertSlices(const ExpertGroups& groups, int64_t num_weight_rows, int64_t products,
                              Body&& body) {
-  // Weight rows of one task: small enough to share out a single expert, large enough to pay.
-  constexpr int64_t kSlice = 64;
-  const int64_t slices = (num_weight_rows + kSlice - 1) / kSlice;
+  const int64_t most_pairs = groups.num_pairs == groups.num_active ? 1 : groups.num_pairs;
+  const int64_t slice_rows = std::min(
+      ProductGrain(num_weight_rows * products * groups.num_active, most_pairs), num_weight_rows);
+  const int64_t slices = (num_weight_rows + slice_rows - 1) / slice_rows;
   pool_.For(groups.num_active * slices * products, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t task = begin; task < end; ++task) {
       ExpertSlice slice;
       slice.expert = groups.active[task / (slices * products)];
       slice.product = task % products;
-      slice.begin = task / products % slices * kSlice;
-      slice.end = std::min(slice.begin + kSlice, num_weight_rows);
+      slice.begin = task / products % slices * slice_rows;
+      slice.end = std::min(slice.begin + slice_rows, num_weight_rows);
       slice.pair = groups.begin[slice.expert];
       slice.num_pairs = groups.begin[slice.expert + 1] - slice.pair;
       body(slice);

@@ -100,6 +100,8 @@ class CpuOps : public Ops {
   // gets some.
   static constexpr int64_t kClaimWork = 1 << 15;
   int64_t Grain(int64_t count, int64_t work_per_item) const;
+  // Weight rows per claim of a product, `weight_rows` of them in all.
+  int64_t ProductGrain(int64_t weight_rows, int64_t num_rows) const;
   // For over rows of `work_per_row` steps: body(begin, end, thread).
   template <class Body>
   void ForRows(int64_t num_rows, int64_t work_per_row, Body&& body) {

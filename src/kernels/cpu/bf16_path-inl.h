@@ -276,9 +276,9 @@ struct Bf16Path {
     return exact;
   }
 
-  template <bool kFolded>
-  static void AddFourRows(const WeightView& w, FourRows rows, const std::byte* x, int64_t begin,
-                          int64_t end, float* lanes, Vec::Watch* watch) {
+  template <bool kFolded, int kRows>
+  static void AddFourRows(const WeightView& w, FourRows rows, Rows x, Columns columns, float* lanes,
+                          Vec::Watch* watch) {
     const Table table;
     Vec::Watch seen = *watch;
     const std::byte* const data = w.data + rows.first * WeightBytes<kFormat>(w.cols);
@@ -286,22 +286,22 @@ struct Bf16Path {
     const ExponentRow scales[kFour] = {ExponentRow(w, rows.Row(0)), ExponentRow(w, rows.Row(1)),
                                        ExponentRow(w, rows.Row(2)), ExponentRow(w, rows.Row(3))};
     constexpr bool kApplies = kIsScaled && !kFolded;
-    Vec::F acc[kFour];
+    FewSums<kRows> sums(lanes, rows.step);
+    for (int64_t k = columns.begin; k < columns.end; k += kGroup, x.data += kGroup * 2) {
 #pragma GCC unroll 4
-    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * rows.step * kLanes);
-    for (int64_t k = begin; k < end; k += kGroup, x += kGroup * 2) {
-      const Register x0 = Load(x);
-      const Register x1 = Load(x + 64);
-#pragma GCC unroll 4
-      for (int r = 0; r < kFour; ++r) {
-        const std::byte* const p = data + r * step + WeightBytes<kFormat>(k);
+      for (int i = 0; i < kFour; ++i) {
+        const std::byte* const p = data + i * step + WeightBytes<kFormat>(k);
         __builtin_prefetch(p + kPrefetchBytes);
-        const Two two = DecodeScaled<kApplies>(table, scales[r], p, k, end, &seen);
-        acc[r] = Dot(x1, two.v[1], Dot(x0, two.v[0], acc[r]));
+        const Two two = DecodeScaled<kApplies>(table, scales[i], p, k, columns.end, &seen);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          const std::byte* const words = x.data + r * x.stride;
+          const Vec::F first = Dot(Load(words), two.v[0], sums.acc[r][i]);
+          sums.acc[r][i] = Dot(Load(words + 64), two.v[1], first);
+        }
       }
     }
-#pragma GCC unroll 4
-    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * rows.step * kLanes);
+    sums.Store(lanes, rows.step);
     *watch = seen;
   }
 

@@ -43,36 +43,33 @@ struct FloatPath {
     return exact;
   }
 
-  template <bool kFolded>
-  static void AddFourRows(const WeightView& w, FourRows rows, const std::byte* x, int64_t begin,
-                          int64_t end, float* lanes, Vec::Watch* watch) {
+  template <bool kFolded, int kRows>
+  static void AddFourRows(const WeightView& w, FourRows rows, Rows x, Columns columns, float* lanes,
+                          Vec::Watch* watch) {
     const std::byte* const data = w.data + rows.first * WeightBytes<kFormat>(w.cols);
     const int64_t step = rows.step * WeightBytes<kFormat>(w.cols);
     const Scales scales[kFour] = {Scales(w, rows.Row(0)), Scales(w, rows.Row(1)),
                                   Scales(w, rows.Row(2)), Scales(w, rows.Row(3))};
     constexpr bool kApplies = kIsScaled && !kFolded;
-    Vec::F acc[kFour];
+    FewSums<kRows> sums(lanes, rows.step);
     Vec::Watch seen = *watch;
+    int64_t k = columns.begin;
+    for (; k + kGroup <= columns.end; k += kGroup, x.data += kGroup * 4) {
 #pragma GCC unroll 4
-    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * rows.step * kLanes);
-    int64_t k = begin;
-    for (; k + kGroup <= end; k += kGroup, x += kGroup * 4) {
-#pragma GCC unroll 4
-      for (int r = 0; r < kFour; ++r) {
-        const std::byte* const p = data + r * step + WeightBytes<kFormat>(k);
+      for (int i = 0; i < kFour; ++i) {
+        const std::byte* const p = data + i * step + WeightBytes<kFormat>(k);
         __builtin_prefetch(p + kPrefetchBytes);
-        acc[r] = AddGroup(Decode<kApplies>(p, scales[r], k, end, &seen), x, acc[r]);
+        sums.AddGroup(i, Decode<kApplies>(p, scales[i], k, columns.end, &seen), x);
       }
     }
-    if (k < end) {
+    if (k < columns.end) {
 #pragma GCC unroll 4
-      for (int r = 0; r < kFour; ++r) {
-        const std::byte* const p = data + r * step + WeightBytes<kFormat>(k);
-        acc[r] = AddGroup(Decode<kApplies>(p, scales[r], k, end, &seen), x, acc[r]);
+      for (int i = 0; i < kFour; ++i) {
+        const std::byte* const p = data + i * step + WeightBytes<kFormat>(k);
+        sums.AddGroup(i, Decode<kApplies>(p, scales[i], k, columns.end, &seen), x);
       }
     }
-#pragma GCC unroll 4
-    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * rows.step * kLanes);
+    sums.Store(lanes, rows.step);
     *watch = seen;
   }
 
@@ -104,11 +101,6 @@ struct FloatPath {
     Vec::Four four = DecodePart<kFormat>(p, end - k, watch);
     if constexpr (kScales) scales.Apply(k, &four);
     return four;
-  }
-
-  static DSV4_INLINE Vec::F AddGroup(const Vec::Four& w, const std::byte* x, Vec::F acc) {
-    for (int i = 0; i < 4; ++i) acc = Vec::Fma(Vec::Load(x + i * kLaneBytes), w.v[i], acc);
-    return acc;
   }
 };
 

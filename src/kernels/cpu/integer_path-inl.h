@@ -80,9 +80,12 @@ struct Factors {
   float upper;
   float lower;
 
+  Factors() = default;
   DSV4_INLINE Factors(const std::byte* x, int64_t k, int64_t cols) {
     std::memcpy(this, x - k * 2 + cols * 4 + k / kIntegerBlock * 8, sizeof(*this));
   }
+  // By its bits, since a comparison of numbers minds NaN and signs.
+  DSV4_INLINE bool HasLower() const { return __builtin_bit_cast(uint32_t, lower) != 0; }
 };
 
 // Sums of products of words in every lane.
@@ -101,32 +104,35 @@ struct IntegerPath {
   static constexpr int64_t kPanelRowBytes =
       kPanelColumns * 2 + kPanelColumns / kWordGroup * kLaneBytes;
 
-  template <bool kFolded>
-  static void AddFourRows(const WeightView& w, FourRows rows, const std::byte* x, int64_t begin,
-                          int64_t end, float* lanes, Vec::Watch*) {
-    const std::byte* const data = w.data + rows.first * w.cols / 2;
-    Group group{.data = data + begin / 2,
+  template <bool kFolded, int kRows>
+  static void AddFourRows(const WeightView& w, FourRows rows, Rows x, Columns columns, float* lanes,
+                          Vec::Watch*) {
+    Group group{.data = w.data + (rows.first * w.cols + columns.begin) / 2,
                 .step = rows.step * w.cols / 2,
-                .scales = w.scale + rows.first * w.scale_cols() + begin / 32,
+                .scales = w.scale + rows.first * w.scale_cols() + columns.begin / 32,
                 .scale_step = rows.step * w.scale_cols(),
                 .x = x,
                 .lower = w.cols * 2};
-    Vec::F acc[kFour];
+    FewSums<kRows> sums(lanes, rows.step);
+    for (int64_t k = columns.begin; k < columns.end; k += kWordGroup) {
+      Factors factors[kRows];
+      bool has_lower = false;
 #pragma GCC unroll 4
-    for (int r = 0; r < kFour; ++r) acc[r] = Vec::Load(lanes + r * rows.step * kLanes);
-    for (int64_t k = begin; k < end; k += kWordGroup) {
-      const Factors factors(group.x, k, w.cols);
-      if (factors.lower == 0.0f) {
-        AddGroup<false>(group, factors, acc);
+      for (int r = 0; r < kRows; ++r) {
+        factors[r] = Factors(group.x.data + r * x.stride, k, w.cols);
+        has_lower |= factors[r].HasLower();
+      }
+      // A row without a lower part adds zeros where another has one.
+      if (has_lower) {
+        AddGroup<true>(group, factors, &sums);
       } else {
-        AddGroup<true>(group, factors, acc);
+        AddGroup<false>(group, factors, &sums);
       }
       group.data += kWordGroup / 2;
       group.scales += kBlocksOfGroup;
-      group.x += kWordGroup * 2;
+      group.x.data += kWordGroup * 2;
     }
-#pragma GCC unroll 4
-    for (int r = 0; r < kFour; ++r) Vec::Store(acc[r], lanes + r * rows.step * kLanes);
+    sums.Store(lanes, rows.step);
   }
 
   static void DecodeRow(const WeightView& w, int64_t row, int64_t begin, int64_t end, bool,
@@ -146,57 +152,81 @@ struct IntegerPath {
   // kRows activation rows against four rows of the panel.
   template <int kRows>
   static void Tile(Rows x, const std::byte* panel, Columns columns, float* lanes) {
-    for (int i = 0; i < kFour; ++i, panel += kPanelRowBytes, lanes += kLanes) {
-      Vec::F acc[kRows];
+    Vec::F acc[kRows][kFour];
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) acc[r] = Vec::Load(lanes + r * kBandRows * kLanes);
-      const std::byte* scales = panel + kPanelColumns * 2;
-      for (int64_t k = columns.begin; k < columns.end; k += kWordGroup, scales += kLaneBytes) {
-        const int64_t at = (k - columns.begin) * 2;
-        Vec::Words words;
-        for (int v = 0; v < 4; ++v) words.v[v] = Vec::LoadWords(panel + at + v * kWordVectorBytes);
-        const Vec::F scale = Vec::Load(scales);
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kFour; ++i) acc[r][i] = Vec::Load(lanes + (r * kBandRows + i) * kLanes);
+    }
+    const std::byte* scales = panel + kPanelColumns * 2;
+    for (int64_t k = columns.begin; k < columns.end; k += kWordGroup) {
 #pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) {
-          const std::byte* const p = x.data + r * x.stride + at;
-          const Factors factors(p, k, columns.cols);
-          acc[r] = Vec::Fma(Dots::Sum(words, p), Vec::Mul(scale, Vec::Set(factors.upper)), acc[r]);
-          if (__builtin_expect(factors.lower != 0.0f, 0)) {
-            acc[r] = Vec::Fma(Dots::Sum(words, p + columns.cols * 2),
-                              Vec::Mul(scale, Vec::Set(factors.lower)), acc[r]);
-          }
-        }
+      for (int r = 0; r < kRows; ++r) {
+        const std::byte* const p = x.data + r * x.stride;
+        const Factors factors(p, k, columns.cols);
+        AddTileRow(p, factors.upper, panel, scales, acc[r]);
+        if (factors.HasLower())
+          AddTileRow(p + columns.cols * 2, factors.lower, panel, scales, acc[r]);
       }
+      x.data += kWordGroup * 2;
+      panel += kWordGroup * 2;
+      scales += kLaneBytes;
+    }
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) Vec::Store(acc[r], lanes + r * kBandRows * kLanes);
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kFour; ++i) Vec::Store(acc[r][i], lanes + (r * kBandRows + i) * kLanes);
     }
   }
 
  private:
-  // A word group of four weight rows and of an activation row.
+  // A word group of an activation row, words at x, against four rows of the panel.
+  static DSV4_INLINE void AddTileRow(const std::byte* x, float factor, const std::byte* panel,
+                                     const std::byte* scales, Vec::F* acc) {
+    const Vec::Words words = LoadWordGroup(x);
+    const Vec::F row_factor = Vec::Set(factor);
+#pragma GCC unroll 4
+    for (int i = 0; i < kFour; ++i) {
+      const Vec::F scale = Vec::Mul(Vec::Load(scales + i * kPanelRowBytes), row_factor);
+      acc[i] = Vec::Fma(Dots::Sum(words, panel + i * kPanelRowBytes), scale, acc[i]);
+    }
+  }
+
+  static DSV4_INLINE Vec::Words LoadWordGroup(const std::byte* p) {
+    Vec::Words words;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) words.v[i] = Vec::LoadWords(p + i * kWordVectorBytes);
+    return words;
+  }
+
+  // A word group of four weight rows and of the activation rows.
   struct Group {
     const std::byte* data;
     int64_t step;  // to the next weight row
     const std::byte* scales;
     int64_t scale_step;
-    const std::byte* x;
+    Rows x;
     int64_t lower;  // from the upper part of x to the lower one
   };
 
-  template <bool kHasLower>
-  static DSV4_INLINE void AddGroup(const Group& group, const Factors& factors, Vec::F* acc) {
-    const Vec::F upper_factor = Vec::Set(factors.upper);
-    const Vec::F lower_factor = Vec::Set(factors.lower);
+  template <bool kHasLower, int kRows>
+  static DSV4_INLINE void AddGroup(const Group& group, const Factors* factors,
+                                   FewSums<kRows>* sums) {
 #pragma GCC unroll 4
-    for (int r = 0; r < kFour; ++r) {
-      const std::byte* const p = group.data + r * group.step;
+    for (int i = 0; i < kFour; ++i) {
+      const std::byte* const p = group.data + i * group.step;
       __builtin_prefetch(p + kPrefetchBytes);
       const Vec::Words words = Vec::Fp4Words(p);
-      const Vec::F scale = Vec::Fp4Scales(group.scales + r * group.scale_step);
-      acc[r] = Vec::Fma(Dots::Sum(words, group.x), Vec::Mul(scale, upper_factor), acc[r]);
-      if constexpr (kHasLower) {
-        acc[r] = Vec::Fma(Dots::Sum(words, group.x + group.lower), Vec::Mul(scale, lower_factor),
-                          acc[r]);
+      const Vec::F scale = Vec::Fp4Scales(group.scales + i * group.scale_step);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const std::byte* const x = group.x.data + r * group.x.stride;
+        Vec::F& acc = sums->acc[r][i];
+        acc = Vec::Fma(Dots::Sum(words, x), Vec::Mul(scale, Vec::Set(factors[r].upper)), acc);
+        if constexpr (kHasLower) {
+          const Vec::F factor = Vec::Mul(scale, Vec::Set(factors[r].lower));
+          acc = Vec::Fma(Dots::Sum(words, x + group.lower), factor, acc);
+        }
       }
     }
   }

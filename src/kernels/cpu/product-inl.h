@@ -1,14 +1,15 @@
 // The walk of a product over its operands. Include it inside a target region, after weights-inl.h.
 //
-// Two forms with the same bits (weights-inl.h): one activation row reads four weight rows at once,
+// Two forms with the same bits (weights-inl.h): few activation rows take four weight rows at once,
 // straight from the file; more rows decode weights into a panel first and use it for all of them.
 //
 // A Path says what the numbers are:
 //   kElementBytes                   of an element of x and of the panel
 //   kFolds                          whether Fold may put scales into x
 //   Fold(w, row, x, begin, end, out)  x times the scales of a weight row; false if not exact
-//   AddFourRows<kFolded>(w, rows, x, begin, end, lanes, watch)   an activation row against four
-//                                   weight rows
+//   AddFourRows<kFolded, kRows>(w, rows, x, columns, lanes, watch)   kRows activation rows against
+//                                   four weight rows; lanes of a row stand kSegmentLanes behind
+//                                   those of the last
 //   kPanelColumns, kPanelRowBytes   a chunk of columns of the panel, and its bytes per weight row
 //   DecodeRow(w, row, begin, end, rounds, out, watch)   weights as the panel has them
 //   Tile<kRows>(x, panel, columns, lanes)   kRows activation rows against four rows of the panel
@@ -25,6 +26,9 @@ constexpr int64_t kBandRows = 48;      // weight rows that share a pass over the
 constexpr int64_t kBatch = 132;        // activation rows of that pass: their chunk stays in L2
 constexpr int64_t kFoldBytes = 16384;  // of x that scales are folded into at once
 constexpr int64_t kSegment = 128;      // weight rows that may share the folding
+constexpr int64_t kSegmentLanes = kSegment * kLanes;
+constexpr int64_t kFewRows =
+    2 * Vec::kDirectRows;  // activation rows up to which a panel does not pay
 constexpr int64_t kPrefetchBytes = 2048;
 static_assert(kPanelRows % kFour == 0 && kBandRows % kPanelRows == 0);
 
@@ -80,10 +84,48 @@ DSV4_INLINE void StoreOutputs(__m128 x, int64_t count, OutputType type, void* ou
   std::memcpy(out + at * 2, &words, static_cast<size_t>(count) * 2);
 }
 
+// The running lanes of kRows activation rows against four weight rows.
+template <int kRows>
+struct FewSums {
+  Vec::F acc[kRows][kFour];
+
+  // `step`: weight rows between those of the four, as their lanes stand.
+  DSV4_INLINE FewSums(const float* lanes, int64_t step) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kFour; ++i) {
+        acc[r][i] = Vec::Load(lanes + r * kSegmentLanes + i * step * kLanes);
+      }
+    }
+  }
+  DSV4_INLINE void Store(float* lanes, int64_t step) const {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kFour; ++i) {
+        Vec::Store(acc[r][i], lanes + r * kSegmentLanes + i * step * kLanes);
+      }
+    }
+  }
+  // A group of weight row i, the activations as fp32.
+  DSV4_INLINE void AddGroup(int i, const Vec::Four& w, Rows x) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) {
+        acc[r][i] = Vec::Fma(Vec::Load(x.data + r * x.stride + v * kLaneBytes), w.v[v], acc[r][i]);
+      }
+    }
+  }
+};
+
 // A tile of elements that are multiplied vector by vector: Path has Register, Load and
 // Dot(a, b, acc). The lanes of an activation row stand kBandRows * kLanes behind those of the last.
+// Never part of its caller, whose vectors would cost it registers.
 template <class Path, int kRows>
-DSV4_INLINE void DotTile(Rows x, const std::byte* panel, Columns columns, float* lanes) {
+__attribute__((noinline)) void DotTile(Rows x, const std::byte* panel, Columns columns,
+                                       float* lanes) {
   const int64_t bytes = RoundUp(columns.end - columns.begin, kGroup) * Path::kElementBytes;
   Vec::F acc[kRows][kFour];
 #pragma GCC unroll 8
@@ -96,10 +138,15 @@ DSV4_INLINE void DotTile(Rows x, const std::byte* panel, Columns columns, float*
   for (int64_t at = 0; at < bytes; at += kLaneBytes) {
     typename Path::Register values[kRows];
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) values[r] = Path::Load(x.data + r * x.stride + at);
+    for (int r = 0; r < kRows; ++r) {
+      values[r] = Path::Load(x.data + r * x.stride + at);
+      // In a register: read again for each of four products, loads would be the limit.
+      if (r < Vec::kHeldRows) __asm__("" : "+v"(values[r]));
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < kFour; ++i) {
-      const typename Path::Register w = Path::Load(panel + i * Path::kPanelRowBytes + at);
+      typename Path::Register w = Path::Load(panel + i * Path::kPanelRowBytes + at);
+      __asm__("" : "+v"(w));
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) acc[r][i] = Path::Dot(values[r], w, acc[r][i]);
     }
@@ -119,11 +166,13 @@ class Walk {
   Walk(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_rows)
       : args_(args), w_(*args.weight), x_(x), first_row_(first_row), num_rows_(num_rows) {}
 
-  void OneRow(int64_t begin, int64_t end) {
+  void FewRows(int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end;) {
       int64_t stop = Smaller(end, n + kSegment);
       if (Path::kFolds) stop = Smaller(stop, (n / w_.block_rows + 1) * w_.block_rows);
-      Segment(n, stop);
+      for (int64_t row = 0; row < num_rows_; row += Vec::kDirectRows) {
+        SegmentOf(Smaller(num_rows_ - row, Vec::kDirectRows), row, n, stop);
+      }
       n = stop;
     }
   }
@@ -149,23 +198,52 @@ class Walk {
     return x_.data + row * x_.stride + k * kElementBytes;
   }
 
-  void Segment(int64_t begin, int64_t end) {
-    alignas(64) float lanes[kSegment * kLanes];
-    alignas(64) std::byte folded[Path::kFolds ? kFoldBytes : 1];
+  void SegmentOf(int64_t rows, int64_t row, int64_t begin, int64_t end) {
+    switch (rows) {
+      case 1:
+        return Segment<1>(row, begin, end);
+      case 2:
+        return Segment<2>(row, begin, end);
+      case 3:
+        return Segment<Smaller(3, Vec::kDirectRows)>(row, begin, end);
+      default:
+        return Segment<Vec::kDirectRows>(row, begin, end);
+    }
+  }
+
+  // kRows activation rows against weight rows [begin, end).
+  template <int kRows>
+  void Segment(int64_t row, int64_t begin, int64_t end) {
+    alignas(64) float lanes[kRows * kSegmentLanes];
+    alignas(64) std::byte folded[Path::kFolds ? kRows * kFoldBytes : 1];
     const int64_t count = RoundUp(end - begin, kFour);
-    for (int64_t i = 0; i < count; ++i) Vec::Store(Vec::Zero(), lanes + i * kLanes);
+    for (int64_t r = 0; r < kRows; ++r) {
+      float* const row_lanes = lanes + r * kSegmentLanes;
+      for (int64_t i = 0; i < count; ++i) Vec::Store(Vec::Zero(), row_lanes + i * kLanes);
+    }
     for (int64_t k = 0; k < w_.cols; k += kFoldChunk) {
-      const int64_t stop = Smaller(w_.cols, k + kFoldChunk);
-      const std::byte* const x = X(0, k);
+      const Columns columns{k, Smaller(w_.cols, k + kFoldChunk), w_.cols};
+      const Rows x{X(row, k), x_.stride};
+      if (Path::kFolds && end - begin >= kFour && Fold<kRows>(begin, x, columns, folded)) {
+        AddRows<Path::kFolds, kRows>({folded, kFoldBytes}, begin, end, columns, lanes);
+      } else {
+        AddRows<false, kRows>(x, begin, end, columns, lanes);
+      }
+    }
+    for (int64_t r = 0; r < kRows; ++r) Finish(row + r, begin, end, lanes + r * kSegmentLanes);
+  }
+
+  template <int kRows>
+  bool Fold(int64_t weight_row, Rows x, Columns columns, std::byte* folded) const {
+    for (int64_t r = 0; r < kRows; ++r) {
       if constexpr (Path::kFolds) {
-        if (end - begin >= kFour && Path::Fold(w_, begin, x, k, stop, folded)) {
-          AddRows<true>(folded, begin, end, k, stop, lanes);
-          continue;
+        if (!Path::Fold(w_, weight_row, x.data + r * x.stride, columns.begin, columns.end,
+                        folded + r * kFoldBytes)) {
+          return false;
         }
       }
-      AddRows<false>(x, begin, end, k, stop, lanes);
     }
-    Finish(0, begin, end, lanes);
+    return true;
   }
 
   // The outputs of an activation row at weight rows [begin, end); lanes of a multiple of four.
@@ -178,17 +256,16 @@ class Walk {
     }
   }
 
-  template <bool kFolded>
-  void AddRows(const std::byte* x, int64_t begin, int64_t end, int64_t k, int64_t stop,
-               float* lanes) {
+  template <bool kFolded, int kRows>
+  void AddRows(Rows x, int64_t begin, int64_t end, Columns columns, float* lanes) {
     const int64_t quarter = (end - begin) / kFour;
     for (int64_t n = 0; n < quarter; ++n) {
-      Path::template AddFourRows<kFolded>(w_, {begin + n, quarter}, x, k, stop, lanes + n * kLanes,
-                                          &watch_);
+      Path::template AddFourRows<kFolded, kRows>(w_, {begin + n, quarter}, x, columns,
+                                                 lanes + n * kLanes, &watch_);
     }
     for (int64_t n = begin + quarter * kFour; n < end; ++n) {
-      Path::template AddFourRows<kFolded>(w_, {n, 0}, x, k, stop, lanes + (n - begin) * kLanes,
-                                          &watch_);
+      Path::template AddFourRows<kFolded, kRows>(w_, {n, 0}, x, columns,
+                                                 lanes + (n - begin) * kLanes, &watch_);
     }
   }
 
@@ -216,9 +293,12 @@ class Walk {
                       panel + i * Path::kPanelRowBytes, &watch_);
     }
     const Columns columns{k, stop, w_.cols};
-    for (int64_t r = 0; r < rows; r += Vec::kTileRows) {
+    // Tiles of nearly the same height.
+    const int64_t tiles = (rows + Vec::kTileRows - 1) / Vec::kTileRows;
+    const int64_t height = (rows + tiles - 1) / tiles;
+    for (int64_t r = 0; r < rows; r += height) {
       for (int64_t i = 0; i < count; i += kFour) {
-        TileOf(Smaller(rows - r, Vec::kTileRows), {X(row + r, k), x_.stride},
+        TileOf(Smaller(rows - r, height), {X(row + r, k), x_.stride},
                panel + i * Path::kPanelRowBytes, columns, lanes + (r * kBandRows + i) * kLanes);
       }
     }
@@ -257,8 +337,8 @@ Doubts RunPath(const ProductArgs& args, Rows x, int64_t first_row, int64_t num_r
   // Only the panel's decoding rounds a weight after its scale.
   const bool rounds =
       args.activation == Activation::kPlain && args.weight->scale_format == ScaleFormat::kF32;
-  if (num_rows == 1 && !rounds) {
-    walk.OneRow(args.begin, args.end);
+  if (num_rows <= kFewRows && !rounds) {
+    walk.FewRows(args.begin, args.end);
   } else {
     walk.ManyRows(args.begin, args.end);
   }

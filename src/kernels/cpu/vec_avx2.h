@@ -17,7 +17,11 @@ namespace {
 struct Vec {
   static constexpr int kLanes = 8;
   static constexpr int kGroup = 4 * kLanes;
-  static constexpr int kTileRows = 3;  // activation rows of a register tile of 4 weight rows
+  // Activation rows of a register tile of 4 weight rows, those of them that have a register of
+  // their own besides the sums, and those that take 4 weight rows undecoded.
+  static constexpr int kTileRows = 3;
+  static constexpr int kHeldRows = 2;
+  static constexpr int kDirectRows = 2;
 
   using F = __m256;
   struct Four {

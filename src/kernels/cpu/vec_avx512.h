@@ -18,7 +18,11 @@ namespace {
 struct Vec {
   static constexpr int kLanes = 16;
   static constexpr int kGroup = 4 * kLanes;
-  static constexpr int kTileRows = 6;  // activation rows of a register tile of 4 weight rows
+  // Activation rows of a register tile of 4 weight rows, those of them that have a register of
+  // their own besides the sums, and those that take 4 weight rows undecoded.
+  static constexpr int kTileRows = 6;
+  static constexpr int kHeldRows = 6;
+  static constexpr int kDirectRows = 4;
 
   using F = __m512;
   struct Four {
