@@ -29,6 +29,7 @@
 
 #include "kernels/cpu/vec_avx512.h"
 // After the vectors:
+#include "kernels/cpu/e4m3-inl.h"
 #include "kernels/cpu/weights-inl.h"
 // After the weights:
 #include "kernels/cpu/prepare-inl.h"

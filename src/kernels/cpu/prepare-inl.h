@@ -10,27 +10,15 @@ DSV4_INLINE Vec::Four LoadBf16Group(const Bf16* x, int64_t n, Vec::Watch* watch)
   return n >= kGroup ? Vec::Bf16s(p) : DecodePart<WeightFormat::kBf16>(p, n, watch);
 }
 
-// The E4M3 value next to x, ties to even, clamped to ±448; NaN stays.
-DSV4_INLINE Vec::F RoundToE4m3(Vec::F x) {
-  const Vec::F magnitude = Vec::Min(Vec::Abs(x), Vec::Set(kE4m3Max));
-  // One unit in the last place of 2^14 is 2^-9, the step of the subnormals: the sum rounds.
-  const Vec::F shift = Vec::Set(0x1p14f);
-  const Vec::F small = Vec::Sub(Vec::Add(magnitude, shift), shift);
-  const Vec::F rounded =
-      Vec::IfLess(magnitude, Vec::Set(0x1p-6f), small, Vec::template RoundMantissa<20>(magnitude));
-  return Vec::IfNan(x, x, Vec::Or(rounded, Vec::SignOf(x)));
-}
-
 // amax of a block as BlockScale of ref takes it: NaN does not count.
 DSV4_INLINE float BlockScaleOf(const Bf16* x, int64_t n, ActScale scale) {
   Vec::Watch watch = Vec::NoNan();
-  Vec::F most = Vec::Set(1e-4f);
+  Vec::F most = Vec::Set(ref::kE4m3MinAmax);
   for (int64_t k = 0; k < n; k += kGroup) {
     const Vec::Four four = LoadBf16Group(x + k, n - k, &watch);
     for (int i = 0; i < 4; ++i) most = Vec::Max(Vec::Abs(four.v[i]), most);
   }
-  const float exact = Vec::MaxLane(most) * (1.0f / kE4m3Max);
-  return scale == ActScale::kPowerOfTwo ? Pow2Ceil(exact) : exact;
+  return ref::ScaleOfAmax(Vec::MaxLane(most), scale);
 }
 
 // Calls emit(k, four, scale) for each group of a row: the values as they are, or E4M3 values still
@@ -48,7 +36,7 @@ DSV4_INLINE void ForPreparedGroups(const PrepareArgs& args, const Bf16* x, Emit 
         scale = BlockScaleOf(x + k, left < args.block ? left : args.block, args.scale);
       }
       const Vec::F divisor = Vec::Set(scale);
-      for (int i = 0; i < 4; ++i) four.v[i] = RoundToE4m3(Vec::Div(four.v[i], divisor));
+      for (int i = 0; i < 4; ++i) four.v[i] = RoundToE4m3<Vec>(Vec::Div(four.v[i], divisor));
     }
     emit(k, four, scale);
   }

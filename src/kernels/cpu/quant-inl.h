@@ -1,11 +1,10 @@
 // Quantisation of activations and of cache rows: the bits of kernels/ref/quant.cc.
-// Include it inside a target region, after row_loops-inl.h.
+// Include it inside a target region, after row_loops-inl.h and e4m3-inl.h.
 #pragma once
 
 namespace dsv4::kernels::cpu {
 namespace {
 
-constexpr float kMinAmaxE4m3 = 1e-4f;
 constexpr float kMinAmaxE2m1 = 0x1.8p-124f;  // 6 * 2^-126
 
 // NaN counts for nothing.
@@ -18,19 +17,7 @@ DSV4_INLINE float MaxMagnitude(const Bf16* x, int64_t n, float at_least) {
 }
 
 DSV4_INLINE float BlockScale(const Bf16* x, int64_t n, ActScale scale) {
-  const float exact = MaxMagnitude(x, n, kMinAmaxE4m3) * (1.0f / kE4m3Max);
-  return scale == ActScale::kPowerOfTwo ? Pow2Ceil(exact) : exact;
-}
-
-// The value of the E4M3 code nearest to x; NaN stays as it is.
-DSV4_INLINE F RoundE4m3(F x) {
-  const F magnitude = RowVec::Min(RowVec::Abs(x), RowVec::Set(kE4m3Max));
-  // One unit in the last place of 2^14 is 2^-9, the step of the subnormals.
-  const F step = RowVec::Set(0x1p14f);
-  const F subnormal = RowVec::Sub(RowVec::Add(magnitude, step), step);
-  const F rounded = RowVec::IfLess(magnitude, RowVec::Set(0x1p-6f), subnormal,
-                                   RowVec::RoundMagnitudeE4m3(magnitude));
-  return RowVec::IfNan(x, x, RowVec::Or(rounded, RowVec::SignOf(x)));
+  return ref::ScaleOfAmax(MaxMagnitude(x, n, ref::kE4m3MinAmax), scale);
 }
 
 // Codes of one block of n values.
@@ -39,7 +26,7 @@ DSV4_INLINE void StoreBlockCodes(const Bf16* x, int64_t n, float scale, uint8_t*
   for (int64_t i = 0; i < n; i += kLanes) {
     const int64_t left = LanesLeft(i, n);
     const F scaled = RowVec::Div(LoadRow(x + i, left), divisor);
-    RowVec::StoreE4m3Codes(RoundE4m3(scaled), codes + i, left);
+    RowVec::StoreE4m3Codes(RoundToE4m3<RowVec>(scaled), codes + i, left);
   }
 }
 
@@ -49,7 +36,7 @@ DSV4_INLINE void StoreBlockValues(const Bf16* x, int64_t n, float scale, Bf16* y
   const F nan = RowVec::Set(__builtin_nanf(""));
   for (int64_t i = 0; i < n; i += kLanes) {
     const int64_t left = LanesLeft(i, n);
-    const F rounded = RoundE4m3(RowVec::Div(LoadRow(x + i, left), factor));
+    const F rounded = RoundToE4m3<RowVec>(RowVec::Div(LoadRow(x + i, left), factor));
     StoreRow(RowVec::Mul(RowVec::IfNan(rounded, nan, rounded), factor), y + i, left);
   }
 }

@@ -32,6 +32,7 @@
 #include "kernels/cpu/vec_rows_avx512.h"
 #include "kernels/cpu/vec_words.h"
 // After the vectors:
+#include "kernels/cpu/e4m3-inl.h"
 #include "kernels/cpu/row_loops-inl.h"
 
 namespace dsv4::kernels::cpu {

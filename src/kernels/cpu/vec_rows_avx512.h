@@ -125,8 +125,7 @@ struct RowVec : Vec {
   };
 
   // E4M3 rounding of finite 2^-6 <= x <= 448.
-  static DSV4_INLINE F RoundMagnitudeE4m3(F magnitude) { return RoundMantissa<20>(magnitude); }
-  // Codes of values that RoundE4m3 (quant-inl.h) gave; n of them.
+  // Codes of values that RoundToE4m3 gave; n of them.
   static DSV4_INLINE void StoreE4m3Codes(F rounded, uint8_t* p, int64_t n) {
     const F magnitude = Abs(rounded);
     const I normal = _mm512_sub_epi32(_mm512_srli_epi32(_mm512_castps_si512(magnitude), 20),

@@ -14,7 +14,6 @@
 namespace dsv4::kernels::ref {
 namespace {
 
-constexpr float kE4m3MinAmax = 1e-4f;
 constexpr float kE2m1MinAmax = 0x1.8p-124f;  // 6 * 2^-126
 
 float MaxMagnitude(const Bf16* x, int64_t n, float at_least) {
@@ -35,9 +34,13 @@ void ForEachBlock(int64_t num_rows, int64_t cols, int32_t block, Visit visit) {
 
 }  // namespace
 
-float BlockScale(const Bf16* x, int64_t n, ActScale scale) {
-  const float exact = MaxMagnitude(x, n, kE4m3MinAmax) * (1.0f / kE4m3Max);
+float ScaleOfAmax(float amax, ActScale scale) {
+  const float exact = amax * (1.0f / kE4m3Max);
   return scale == ActScale::kPowerOfTwo ? Pow2Ceil(exact) : exact;
+}
+
+float BlockScale(const Bf16* x, int64_t n, ActScale scale) {
+  return ScaleOfAmax(MaxMagnitude(x, n, kE4m3MinAmax), scale);
 }
 
 void ActQuant(const Bf16* x, int64_t num_rows, int64_t cols, int32_t block, ActScale scale,

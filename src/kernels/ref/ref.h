@@ -9,6 +9,9 @@ namespace dsv4::kernels::ref {
 const Kernels& Table();
 
 // quant.cc
+inline constexpr float kE4m3MinAmax = 1e-4f;
+// The scale of a block whose largest magnitude, at least kE4m3MinAmax, is `amax`.
+float ScaleOfAmax(float amax, ActScale scale);
 // Of one block of n values. Divide by it: without a scale format, multiplying by 1/scale differs.
 float BlockScale(const Bf16* x, int64_t n, ActScale scale);
 void ActQuant(const Bf16* x, int64_t num_rows, int64_t cols, int32_t block, ActScale scale,
