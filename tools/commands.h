@@ -14,6 +14,7 @@ void AddDetokenize(CLI::App& app, Selected* selected);
 void AddInspect(CLI::App& app, Selected* selected);
 void AddOps(CLI::App& app, Selected* selected);
 void AddTrace(CLI::App& app, Selected* selected);
+void AddBench(CLI::App& app, Selected* selected);
 void AddGenerate(CLI::App& app, Selected* selected);
 void AddChat(CLI::App& app, Selected* selected);
 

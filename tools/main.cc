@@ -14,8 +14,8 @@ namespace dsv4::tools {
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    AddConvert, AddSynth, AddEncode, AddParse,    AddTokenize, AddDetokenize,
-    AddInspect, AddOps,   AddTrace,  AddGenerate, AddChat,
+    AddConvert, AddSynth, AddEncode, AddParse, AddTokenize, AddDetokenize,
+    AddInspect, AddOps,   AddTrace,  AddBench, AddGenerate, AddChat,
     nullptr,  // ends the table
 };
 

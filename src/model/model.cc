@@ -195,6 +195,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& folder, 
 const ModelConfig& Model::config() const { return impl_->config; }
 const std::vector<std::string>& Model::unused_tensors() const { return impl_->weights.unused; }
 int64_t Model::workspace_bytes() const { return impl_->workspace.capacity(); }
+int64_t Model::workspace_used() const { return impl_->workspace.high_water(); }
 int32_t Model::max_rows() const { return impl_->max_rows; }
 
 void Model::Forward(const Batch& batch, KvCache& cache, const ForwardOutput& output) {

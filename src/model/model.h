@@ -62,6 +62,8 @@ class Model {
   static int64_t WorkspaceBytes(const ModelConfig& config, int32_t max_rows, int num_threads);
   // Scratch that Forward may touch, in bytes.
   int64_t workspace_bytes() const;
+  // The most of it that was in use at once so far.
+  int64_t workspace_used() const;
   int32_t max_rows() const;
 
   // Runs the main model over the batch and advances the state of its slots. Not thread-safe: one

@@ -104,7 +104,7 @@ class HelpExamplesTest : public ::testing::Test {
 TEST_F(HelpExamplesTest, EveryExampleWorksInAFolderWithTheDemoModel) {
   EXPECT_THAT(ExpectVerbsToWork({}),
               IsSupersetOf({"convert", "synth", "encode", "parse", "tokenize", "detokenize",
-                            "inspect", "ops", "trace", "generate", "chat"}));
+                            "inspect", "ops", "trace", "bench", "generate", "chat"}));
 }
 
 TEST_F(HelpExamplesTest, BothExamplesOfAVerbAndWhatAnExampleNeedsBeforeAreRun) {
