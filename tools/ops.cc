@@ -1,15 +1,16 @@
 // `dsv4 ops`: the kernel sets of this binary.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <regex>
-#include <thread>
 
 #include "kernels/dispatch.h"
+#include "platform/processors.h"
+#include "tests/support/kernel_checks.h"
 #include "tools/commands.h"
 #include "tools/kernel_choice.h"
-#include "tools/ops_cases.h"
 #include "tools/ops_golden.h"
 #include "tools/ops_perf.h"
 
@@ -30,12 +31,19 @@ Status Golden(const std::string& folder) {
   return {};
 }
 
-// "product: ref avx2", one line per entry: the sets compiled in that have their own implementation.
+// The sets compiled in, whether they run here and which is the default; then "product: ref avx2",
+// one line per entry: the sets that have their own implementation.
 Status List() {
+  const std::span<const kernels::Kernels* const> runnable = kernels::Runnable();
+  for (const kernels::Kernels* set : kernels::Compiled()) {
+    const bool runs = std::ranges::find(runnable, set) != runnable.end();
+    fmt::print("set {}: {}{}\n", set->name, runs ? "runs here" : "does not run here",
+               set == runnable.back() ? ", the default" : "");
+  }
   for (const kernels::Entry& entry : kernels::Entries()) {
     fmt::print("{}:", entry.name);
-    for (const kernels::Kernels* kernels : kernels::Compiled()) {
-      if (entry.own(*kernels)) fmt::print(" {}", kernels->name);
+    for (const kernels::Kernels* set : kernels::Compiled()) {
+      if (entry.own(*set)) fmt::print(" {}", set->name);
     }
     fmt::print("\n");
   }
@@ -46,9 +54,14 @@ Status List() {
 struct Selection {
   std::string op;
   std::string pattern;
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = DefaultThreads();
 
+  // The pattern, once both options make sense.
   Result<std::regex> Regex() const {
+    const auto entries = kernels::Entries();
+    if (!op.empty() && std::ranges::find(entries, op, &kernels::Entry::name) == entries.end()) {
+      return UsageError("--op \"{}\" is no operation; `dsv4 ops list` names them", op);
+    }
     try {
       return std::regex(pattern);
     } catch (const std::regex_error& error) {
@@ -62,7 +75,7 @@ Status Check(const Selection& selection) {
   int64_t num_run = 0;
   int64_t num_failed = 0;
   for (const kernels::Kernels* set : kernels::Runnable()) {
-    for (const CheckCase& check : ProductChecks()) {
+    for (const test::KernelCheck& check : test::KernelChecks()) {
       if (!selection.op.empty() && check.op != selection.op) continue;
       if (!std::regex_search(check.name, pattern)) continue;
       const test::Verdict verdict = check.run(*set);
@@ -72,7 +85,7 @@ Status Check(const Selection& selection) {
                  verdict.text);
     }
   }
-  if (num_run == 0) return UsageError("no check of \"{}\" matches", selection.op);
+  if (num_run == 0) return UsageError("no check matches");
   if (num_failed > 0) return Failed("{} of {} checks failed", num_failed, num_run);
   return {};
 }
@@ -97,7 +110,8 @@ void AddOps(CLI::App& app, Selected* selected) {
   ops->require_subcommand(1);
   ops->footer("Example: dsv4 ops list");
   CLI::App* const list = ops->add_subcommand(
-      "list", "Names every operation and the kernel sets of this binary that have their own");
+      "list",
+      "Names the kernel sets of this binary, and for every operation those that have their own");
   list->footer("Example: dsv4 ops list");
   list->callback([=] { *selected = List; });
   CLI::App* const golden = ops->add_subcommand(
@@ -110,14 +124,15 @@ void AddOps(CLI::App& app, Selected* selected) {
   const auto selection = std::make_shared<Selection>();
   CLI::App* const check = ops->add_subcommand(
       "check", "Compares every kernel set that runs here with ref; exit code 1 if one differs");
-  check->footer("Example: dsv4 ops check -o product -p fp4");
+  check->footer("Example: dsv4 ops check -o product -p 'fp4 1 x'");
   AddSelection(check, selection);
   check->callback([=] { *selected = [=] { return Check(*selection); }; });
   CLI::App* const perf = ops->add_subcommand(
       "perf", "Times the kernel set of DSV4_KERNELS against this machine's limits");
-  perf->footer("Example: DSV4_KERNELS=avx2 dsv4 ops perf -p '^fp8 1 ' --threads 2");
+  perf->footer(
+      "Example: DSV4_KERNELS=avx2 dsv4 ops perf -p '^fp[48] 1 x 4096 x 4096$' --threads 2");
   AddSelection(perf, selection);
-  perf->add_option("--threads", selection->threads, "Threads; by default one per processor")
+  perf->add_option("--threads", selection->threads, "Threads; by default one per physical core")
       ->check(CLI::PositiveNumber);
   perf->callback([=] { *selected = [=] { return Perf(*selection); }; });
 }

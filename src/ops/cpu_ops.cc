@@ -29,24 +29,6 @@ std::unique_ptr<Ops> MakeCpuOps(const kernels::Kernels& kernels, int num_threads
   return std::make_unique<CpuOps>(kernels, num_threads);
 }
 
-int64_t CpuOps::Grain(int64_t count, int64_t work_per_item) const {
-  const int64_t worthwhile = kClaimWork / std::max<int64_t>(work_per_item, 1) + 1;
-  const int64_t fair = (count + num_threads() * 4 - 1) / (num_threads() * 4);
-  return std::max(worthwhile, fair);
-}
-
-int64_t CpuOps::ProductGrain(int64_t weight_rows, int64_t num_rows) const {
-  // What products walk best (kernels/cpu/product-inl.h): segments of a tile of scales for one row,
-  // two bands for more.
-  const int64_t unit = num_rows == 1 ? 128 : 96;
-  constexpr int64_t kMostUnits = 8;
-  const int64_t claims = int64_t{num_threads()} * 8;
-  const int64_t units = std::clamp<int64_t>(weight_rows / (claims * unit), 1, kMostUnits);
-  // Few rows are shared out in fours, down to one four for a thread.
-  const int64_t fair = (weight_rows / num_threads() + 3) / 4 * 4;
-  return std::min(units * unit, std::max<int64_t>(fair, 4));
-}
-
 void CpuOps::Embed(std::span<const int32_t> tokens, const WeightView& embed, int32_t hc, Bf16* h) {
   const Timed timed(profile_, OpKind::kEmbed);
   DSV4_CHECK(embed.format == WeightFormat::kBf16);
@@ -103,7 +85,7 @@ void CpuOps::Product(const PreparedRows& x, const WeightView& weight, int64_t be
   DSV4_CHECK(x.cols == weight.cols, "activations of {} columns, weight of {}", x.cols, weight.cols);
   DSV4_CHECK(begin >= 0 && end <= weight.rows, "rows {}..{} of {}", begin, end, weight.rows);
   const int64_t element_bytes = type == kernels::OutputType::kBf16 ? 2 : 4;
-  pool_.For(end - begin, ProductGrain(end - begin, x.num_rows),
+  pool_.For(end - begin, ProductGrain(end - begin, x.num_rows, num_threads()),
             [&](int64_t first, int64_t last, int) {
               kernels::ProductArgs args;
               args.prepared = x.data;

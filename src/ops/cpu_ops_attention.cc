@@ -72,7 +72,6 @@ void CpuOps::Attention(const AttentionArgs& args, Workspace& workspace) {
 void CpuOps::IndexSelect(const IndexSelectArgs& args, Workspace& workspace) {
   // Scores are made for as many rows at a time as fit this many floats, then chosen from.
   constexpr int64_t kScoreFloats = int64_t{1} << 22;
-  constexpr int64_t kKeysPerTask = 2048;
   const int64_t num_rows = static_cast<int64_t>(args.rows.size());
   int64_t most = 0;
   int64_t scored = 0;
@@ -85,7 +84,7 @@ void CpuOps::IndexSelect(const IndexSelectArgs& args, Workspace& workspace) {
                     2 * scored * args.num_heads * args.layout.width);
   const int64_t row_q_bytes = args.num_heads * args.layout.row_bytes();
   const int64_t rows_at_once = std::clamp<int64_t>(kScoreFloats / most, 1, num_rows);
-  const int64_t tasks_per_row = (most + kKeysPerTask - 1) / kKeysPerTask;
+  const int64_t tasks_per_row = (most + kIndexKeysPerClaim - 1) / kIndexKeysPerClaim;
 
   const Workspace::Scope scope(workspace);
   float* scores = workspace.Take<float>(rows_at_once * most);
@@ -105,8 +104,8 @@ void CpuOps::IndexSelect(const IndexSelectArgs& args, Workspace& workspace) {
         call.layout = args.layout;
         call.runs = row.pages;
         call.run_length = args.entries_per_page;
-        call.begin = task % tasks_per_row * kKeysPerTask;
-        call.end = std::min(call.begin + kKeysPerTask, row.num_entries);
+        call.begin = task % tasks_per_row * kIndexKeysPerClaim;
+        call.end = std::min(call.begin + kIndexKeysPerClaim, row.num_entries);
         call.scores = scores + t * most + call.begin;
         if (call.begin < call.end) kernels_.index_scores(call);
       }

@@ -62,7 +62,8 @@ void CpuOps::ForExpertSlices(const ExpertGroups& groups, int64_t num_weight_rows
                              Body&& body) {
   const int64_t most_pairs = groups.num_pairs == groups.num_active ? 1 : groups.num_pairs;
   const int64_t slice_rows = std::min(
-      ProductGrain(num_weight_rows * products * groups.num_active, most_pairs), num_weight_rows);
+      ProductGrain(num_weight_rows * products * groups.num_active, most_pairs, num_threads()),
+      num_weight_rows);
   const int64_t slices = (num_weight_rows + slice_rows - 1) / slice_rows;
   pool_.For(groups.num_active * slices * products, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t task = begin; task < end; ++task) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "ops/claims.h"
 #include "ops/ops.h"
 #include "platform/thread_pool.h"
 
@@ -96,16 +97,10 @@ class CpuOps : public Ops {
     std::chrono::steady_clock::time_point start_;
   };
 
-  // Items per claim so that one claim is worth about kClaimWork elementary steps and every thread
-  // gets some.
-  static constexpr int64_t kClaimWork = 1 << 15;
-  int64_t Grain(int64_t count, int64_t work_per_item) const;
-  // Weight rows per claim of a product, `weight_rows` of them in all.
-  int64_t ProductGrain(int64_t weight_rows, int64_t num_rows) const;
   // For over rows of `work_per_row` steps: body(begin, end, thread).
   template <class Body>
   void ForRows(int64_t num_rows, int64_t work_per_row, Body&& body) {
-    pool_.For(num_rows, Grain(num_rows, work_per_row), body);
+    pool_.For(num_rows, Grain(num_rows, work_per_row, num_threads()), body);
   }
   void Product(const PreparedRows& x, const WeightView& weight, int64_t begin, int64_t end,
                kernels::OutputType type, void* y, int64_t stride);

@@ -1,74 +1,107 @@
-// Inputs of kernel tests, and the comparison of a set with ref.
+// One call of a kernel, made through a set and through ref, and what both wrote.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cmath>
+#include <algorithm>
 #include <cstring>
-#include <limits>
-#include <random>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "kernels/dispatch.h"
-#include "kernels/ref/ref.h"
+#include "kernels/kernels.h"
+#include "tests/support/compare.h"
 #include "tests/support/guarded.h"
 
-namespace dsv4::kernels::test {
+namespace dsv4::test {
 
-inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-inline constexpr float kInf = std::numeric_limits<float>::infinity();
+// The buffers that one call writes, each with guard bytes round it: outputs, which are compared,
+// and scratch, which is not. Pointers stay valid while the object lives.
+class CallBuffers {
+ public:
+  // `misaligned`: no buffer stands at a multiple of more than its elements' size.
+  explicit CallBuffers(bool misaligned) : misaligned_(misaligned) {}
 
-inline std::vector<Bf16> RandomBf16(int64_t n, uint32_t seed, float spread = 1.0f) {
-  std::mt19937 rng(seed);
-  std::normal_distribution<float> normal;
-  std::vector<Bf16> x;
-  for (int64_t i = 0; i < n; ++i) x.push_back(ToBf16(normal(rng) * spread));
-  return x;
-}
-
-inline std::vector<float> RandomFloats(int64_t n, uint32_t seed, float spread = 1.0f) {
-  std::mt19937 rng(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> x;
-  for (int64_t i = 0; i < n; ++i) x.push_back(normal(rng) * spread);
-  return x;
-}
-
-// Every bf16 there is, in blocks: neighbours share an exponent.
-inline std::vector<Bf16> AllBf16() {
-  std::vector<Bf16> x;
-  for (uint32_t bits = 0; bits <= 0xFFFF; ++bits) x.push_back(Bf16{static_cast<uint16_t>(bits)});
-  return x;
-}
-
-// Runs of values of widely different size, with the specials among them.
-inline std::vector<Bf16> WildBf16(int64_t n, uint32_t seed) {
-  std::mt19937 rng(seed);
-  std::vector<Bf16> x = RandomBf16(n, seed);
-  const float specials[] = {kNan, -kNan, kInf, -kInf, 0.0f, -0.0f, 1e-40f, -3e38f, 448.0f, 0.25f};
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (i / 97 % 3 == 1)
-      x[i] = ToBf16(ToFloat(x[i]) * std::ldexp(1.0f, static_cast<int>(i % 50) - 40));
-    if (rng() % 61 == 0) x[i] = ToBf16(specials[rng() % std::size(specials)]);
+  template <class T>
+  T* Output(int64_t n) {
+    return New<T>(n, /*compared=*/true);
   }
-  return x;
-}
-
-// `run(kernels, output)` writes n elements of T; both sets must write the same bytes.
-template <class T, class Run>
-void ExpectSameBits(const Kernels& k, int64_t n, Run run) {
-  dsv4::test::Guarded<T> want(n), got(n, sizeof(T) == 1 ? 1 : 2 * sizeof(T));
-  run(ref::Table(), want.data());
-  run(k, got.data());
-  EXPECT_TRUE(got.Intact());
-  for (int64_t i = 0; i < n; ++i) {
-    ASSERT_EQ(std::memcmp(got.data() + i, want.data() + i, sizeof(T)), 0) << "element " << i;
+  // One that the call replaces: it starts with these values.
+  template <class T>
+  T* Output(const std::vector<T>& initial) {
+    T* const output = Output<T>(static_cast<int64_t>(initial.size()));
+    std::copy(initial.begin(), initial.end(), output);
+    return output;
   }
-}
+  template <class T>
+  T* Scratch(int64_t n) {
+    return New<T>(n, /*compared=*/false);
+  }
 
-class AgainstRef : public testing::TestWithParam<const Kernels*> {
- protected:
-  const Kernels& k() const { return *GetParam(); }
+  bool Intact() const;
+  struct Bytes {
+    std::vector<std::byte> values;
+    size_t element_bytes = 1;
+  };
+  std::vector<Bytes> outputs();
+  // Output number i as T.
+  template <class T>
+  std::vector<T> Values(size_t i) {
+    const Bytes bytes = outputs().at(i);
+    std::vector<T> values(bytes.values.size() / sizeof(T));
+    if (!values.empty()) std::memcpy(values.data(), bytes.values.data(), bytes.values.size());
+    return values;
+  }
+
+ private:
+  struct Buffer {
+    Guarded<std::byte> bytes;
+    size_t element_bytes;
+    bool compared;
+  };
+
+  template <class T>
+  T* New(int64_t n, bool compared) {
+    constexpr int64_t kSize = sizeof(T);
+    buffers_.push_back(
+        {Guarded<std::byte>(n * kSize, misaligned_ ? 64 - kSize : 0), sizeof(T), compared});
+    return reinterpret_cast<T*>(buffers_.back().bytes.data());
+  }
+
+  bool misaligned_;
+  std::deque<Buffer> buffers_;
 };
 
-}  // namespace dsv4::kernels::test
+using KernelCall = std::function<void(const kernels::Kernels& kernels, CallBuffers* buffers)>;
+using CompareOutputs = std::function<Verdict(CallBuffers* got, CallBuffers* want)>;
+
+// Makes the call through both and compares; false where a byte outside a buffer changed.
+Verdict AgainstRef(const kernels::Kernels& set, const KernelCall& call,
+                   const CompareOutputs& compare);
+// All outputs byte for byte.
+Verdict SameBitsAsRef(const kernels::Kernels& set, const KernelCall& call);
+// Each element of the outputs, all bf16 (float where they have four bytes), has the bits of ref's,
+// except that any NaN equals any NaN.
+Verdict SameNumbersAsRef(const kernels::Kernels& set, const KernelCall& call);
+// Outputs of bf16, at most `places` representable numbers from ref's.
+Verdict NearRef(const kernels::Kernels& set, const KernelCall& call, int places);
+
+// Many verdicts as one: the first that failed, or how many elements agreed.
+class Verdicts {
+ public:
+  // `where` names the part of the case.
+  void Add(std::string_view where, const Verdict& verdict) {
+    ++num_parts_;
+    if (first_.ok && !verdict.ok) first_ = {false, std::string(where) + ": " + verdict.text};
+    last_ = verdict.text;
+  }
+  Verdict Total() const;
+
+ private:
+  int64_t num_parts_ = 0;
+  Verdict first_{true, ""};
+  std::string last_;
+};
+
+}  // namespace dsv4::test

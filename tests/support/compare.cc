@@ -223,6 +223,34 @@ Verdict WithinAbsolute(FloatView got, FloatView want, double absolute) {
   return JudgeElements(got, want, absolute, "absolute", [](double, double) { return 1.0; });
 }
 
+Verdict WithinBf16Places(std::span<const Bf16> got, std::span<const Bf16> want, int places) {
+  if (got.size() != want.size()) {
+    return {false, fmt::format("{} elements, expected {}", got.size(), want.size())};
+  }
+  // Counts from zero away in both directions.
+  const auto place = [](Bf16 x) { return (x.bits & 0x8000) ? -(x.bits & 0x7FFF) : int{x.bits}; };
+  int worst = 0;
+  int64_t num_wrong = 0;
+  size_t worst_index = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const bool got_nan = std::isnan(ToFloat(got[i]));
+    const bool want_nan = std::isnan(ToFloat(want[i]));
+    if (got_nan && want_nan) continue;
+    const int distance = got_nan || want_nan ? std::numeric_limits<int>::max()
+                                             : std::abs(place(got[i]) - place(want[i]));
+    num_wrong += distance > places;
+    if (distance > worst) {
+      worst = distance;
+      worst_index = i;
+    }
+  }
+  if (worst == 0) return {true, fmt::format("{} elements equal", want.size())};
+  return {num_wrong == 0,
+          fmt::format("{} of {} elements beyond {} places; worst [{}] got {} want {}", num_wrong,
+                      want.size(), places, worst_index, ToFloat(got[worst_index]),
+                      ToFloat(want[worst_index]))};
+}
+
 Verdict SameBits(FloatView got, FloatView want) {
   if (auto fault = ShapeFault(got, want)) return {false, *std::move(fault)};
   int64_t num_different = 0;

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "checkpoint/safetensors.h"
+#include "numeric/bf16.h"
 
 namespace dsv4::test {
 
@@ -82,6 +83,10 @@ Verdict WithinUlps(FloatView got, FloatView want, double ulps);
 // |got - want| <= relative * max(|want|, floor).
 Verdict WithinRelative(FloatView got, FloatView want, double relative, double floor = 0);
 Verdict WithinAbsolute(FloatView got, FloatView want, double absolute);
+
+// At most `places` representable numbers lie from one to the other; infinity follows the largest
+// number, any NaN equals any NaN, -0 equals +0. Empty equals empty.
+Verdict WithinBf16Places(std::span<const Bf16> got, std::span<const Bf16> want, int places);
 
 // Bit for bit, except that any NaN equals any NaN; -0 and +0 differ. Empty equals empty.
 Verdict SameBits(FloatView got, FloatView want);

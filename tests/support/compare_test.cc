@@ -172,6 +172,29 @@ TEST(WithinRelative, MeasuresAgainstTheWantedValueOrTheFloor) {
   EXPECT_TRUE(WithinRelative(Tensor({1}, {1e-9f}), Tensor({1}, {0}), 0.5, 1e-6));
 }
 
+TEST(WithinBf16Places, CountsTheNumbersBetween) {
+  const auto judge = [](float got, float want, int places) {
+    const Bf16 a = ToBf16(got);
+    const Bf16 b = ToBf16(want);
+    return WithinBf16Places({&a, 1}, {&b, 1}, places);
+  };
+  EXPECT_TRUE(judge(1.0f, 1.0f, 0));
+  EXPECT_TRUE(judge(1.0078125f, 1.0f, 1));
+  EXPECT_FALSE(judge(1.0078125f, 1.0f, 0));
+  EXPECT_FALSE(judge(0.9921875f, 1.0f, 1)) << "below a power of two numbers lie closer";
+  EXPECT_TRUE(judge(-0.0f, 0.0f, 0));
+  EXPECT_FALSE(judge(-1.0f, 1.0f, 1));
+  EXPECT_TRUE(judge(kNan, -kNan, 0));
+  EXPECT_FALSE(judge(kNan, 1.0f, 1000000));
+  EXPECT_FALSE(judge(1.0f, kNan, 1000000));
+  EXPECT_FALSE(judge(kInf, 1.0f, 1000));
+  EXPECT_TRUE(judge(kInf, 3.3895e38f, 1)) << "the largest number's neighbour";
+  EXPECT_FALSE(judge(kInf, -kInf, 1));
+  const std::vector<Bf16> two(2);
+  EXPECT_FALSE(WithinBf16Places(two, std::span(two).first(1), 1));
+  EXPECT_THAT(judge(2.0f, 1.0f, 1).text, HasSubstr("[0] got 2 want 1"));
+}
+
 TEST(SameBits, AnyNanEqualsAnyNan) {
   EXPECT_TRUE(SameBits(Tensor({2}, {kNan, 1}), Tensor({2}, {-kNan, 1})));
   EXPECT_FALSE(SameBits(Tensor({2}, {kNan, 1}), Tensor({2}, {1, 1})));

@@ -1,4 +1,4 @@
-#include "tools/ops_products.h"
+#include "tests/support/product_input.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "numeric/fp4_e2m1.h"
 #include "numeric/fp8_e4m3.h"
 
-namespace dsv4::tools {
+namespace dsv4::test {
 namespace {
 
 constexpr int32_t kActBlock = 128;
@@ -141,8 +141,8 @@ ProductInput::ProductInput(const ProductShape& shape, uint32_t seed, Extremes ex
 std::vector<float> ProductInput::Compute(const kernels::Kernels& kernels, int64_t slice,
                                          int64_t batch) {
   const int64_t row_bytes = kernels.prepared_row_bytes(shape_.activation, shape_.cols, kActBlock);
-  test::Guarded<std::byte> prepared(shape_.num_rows * row_bytes, 1);
-  test::Guarded<float> output(shape_.num_rows * shape_.weight_rows);
+  Guarded<std::byte> prepared(shape_.num_rows * row_bytes, 1);
+  Guarded<float> output(shape_.num_rows * shape_.weight_rows);
   bool intact = true;
   for (int64_t row = 0; row < shape_.num_rows; row += batch) {
     const int64_t count = std::min(batch, shape_.num_rows - row);
@@ -197,4 +197,4 @@ std::vector<double> ProductInput::Magnitudes() const {
   return magnitudes;
 }
 
-}  // namespace dsv4::tools
+}  // namespace dsv4::test

@@ -8,7 +8,7 @@
 #include "kernels/kernels.h"
 #include "tests/support/guarded.h"
 
-namespace dsv4::tools {
+namespace dsv4::test {
 
 struct ProductShape {
   WeightFormat format = WeightFormat::kFp8;
@@ -44,10 +44,10 @@ class ProductInput {
 
  private:
   ProductShape shape_;
-  test::Guarded<std::byte> data_;
+  Guarded<std::byte> data_;
   std::vector<std::byte> scales_;
   std::vector<Bf16> x_;
   WeightView view_;
 };
 
-}  // namespace dsv4::tools
+}  // namespace dsv4::test
