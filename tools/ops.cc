@@ -106,7 +106,7 @@ void AddSelection(CLI::App* command, const std::shared_ptr<Selection>& selection
 }  // namespace
 
 void AddOps(CLI::App& app, Selected* selected) {
-  CLI::App* const ops = app.add_subcommand("ops", "Checks and lists the kernel sets");
+  CLI::App* const ops = app.add_subcommand("ops", "Checks, measures and lists the kernel sets");
   ops->require_subcommand(1);
   ops->footer("Example: dsv4 ops list");
   CLI::App* const list = ops->add_subcommand(
