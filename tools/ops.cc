@@ -93,7 +93,11 @@ Status Check(const Selection& selection) {
 Status Perf(const Selection& selection) {
   DSV4_ASSIGN(const std::regex pattern, selection.Regex());
   DSV4_ASSIGN(const kernels::Kernels* const set, KernelsFromEnvironment());
+  const Processors processors = ReadProcessors();
   ThreadPool pool(selection.threads);
+  // The pool binds the threads it starts to the other cores. Without this, one that never yields,
+  // as with real-time priority, may share its core with this thread for good.
+  if (selection.threads <= processors.num_cores()) PinThisThread(processors.cores[0]);
   return PrintPerf(pool, *set, selection.op, pattern);
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <vector>
 
 #include "kernels/cpu/limits.h"
@@ -22,8 +23,10 @@ constexpr std::chrono::milliseconds kCaseTime{400};
 constexpr int kLeastRounds = 9;
 // A pass of reads, and of the operation where it reads from memory.
 constexpr int64_t kReadPassBytes = int64_t{64} << 20;
-// A pass of an operation lasts about as long as a pass of reads.
+// About as long as a pass of reads takes.
 constexpr double kPassSeconds = 2.5e-3;
+// Shares measured with less of the processors are worth little.
+constexpr double kLeastOwn = 0.93;
 
 // Seconds that `run` takes.
 template <class Run>
@@ -54,11 +57,13 @@ class LimitMeter {
     Round();  // the clock rises to what the instructions allow
     reads_.clear();
     multiplies_.clear();
+    cpu_seconds_ = wall_seconds_ = 0;
   }
 
   // One pass of reads and one of arithmetic.
   void Round() {
     const std::byte* const p = cold_.Next(kReadPassBytes);
+    const std::clock_t cpu = std::clock();
     const double read = Time([&] {
       constexpr int64_t kClaim = kernels::cpu::kReadClaimBytes;
       pool_.For(kReadPassBytes / kClaim, 1, [&](int64_t begin, int64_t end, int) {
@@ -80,9 +85,13 @@ class LimitMeter {
     double total = 0;
     for (const double n : operations) total += n;
     multiplies_.push_back(total / multiply);
+    cpu_seconds_ += static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
+    wall_seconds_ += read + multiply;
   }
 
   MachineLimits Medians() const { return {Median(reads_), Median(multiplies_)}; }
+  // The share of the threads' time in which they had their processors: 1 on a quiet machine.
+  double own() const { return cpu_seconds_ / (wall_seconds_ * pool_.num_threads()); }
 
  private:
   static constexpr int64_t kRounds = 50'000;
@@ -92,13 +101,25 @@ class LimitMeter {
   Arithmetic arithmetic_;
   std::vector<double> reads_;
   std::vector<double> multiplies_;
+  double cpu_seconds_ = 0;
+  double wall_seconds_ = 0;
   std::atomic<int64_t> ones_ = 0;  // keeps what is read from being left out
 };
 
 struct Measured {
   double seconds = 0;  // a call
   MachineLimits limits;
+  double own = 0;  // see LimitMeter
 };
+
+// A pass over cold operands reads as many bytes as a pass of the limit, unless arithmetic makes it
+// long: then, and in the caches, it lasts some milliseconds. `seconds` is the time of a call.
+int64_t CallsOfAPass(const PerfCase& perf, double seconds) {
+  const double by_time = (perf.cold.bytes > 0 ? 4 : 1) * kPassSeconds / seconds;
+  const double by_bytes =
+      perf.cold.bytes > 0 ? static_cast<double>(kReadPassBytes) / perf.bytes : by_time;
+  return std::clamp<int64_t>(static_cast<int64_t>(std::min(by_time, by_bytes)), 1, 10000);
+}
 
 // The limits and the case by turns: the machine's speed changes within seconds, and so both see the
 // same.
@@ -114,7 +135,7 @@ Measured Measure(ThreadPool& pool, ColdMemory& cold, const kernels::Kernels& set
   };
   if (perf.cold.bytes > 0) cold.Fill(perf.cold);
   run();
-  const auto calls = std::clamp<int64_t>(static_cast<int64_t>(kPassSeconds / Time(run)), 1, 10000);
+  const int64_t calls = CallsOfAPass(perf, Time(run));
   LimitMeter limits(pool, cold, kernels::cpu::ArithmeticOf(set.name));
   std::vector<double> times;
   ForAWhile([&] {
@@ -123,7 +144,7 @@ Measured Measure(ThreadPool& pool, ColdMemory& cold, const kernels::Kernels& set
       for (int64_t i = 0; i < calls; ++i) run();
     }));
   });
-  return {Median(times) / static_cast<double>(calls), limits.Medians()};
+  return {Median(times) / static_cast<double>(calls), limits.Medians(), limits.own()};
 }
 
 MachineLimits MeasureLimitsOn(ThreadPool& pool, ColdMemory& cold, const kernels::Kernels& set) {
@@ -148,6 +169,10 @@ void PrintLine(const PerfCase& perf, const Measured& measured) {
   }
   fmt::print("\n");
   std::fflush(stdout);
+  if (measured.own < kLeastOwn) {
+    fmt::print(stderr, "the threads lacked a processor {:.0f} % of the time during that\n",
+               100 * (1 - measured.own));
+  }
 }
 
 }  // namespace
