@@ -156,6 +156,20 @@ Value OpsJson(const std::vector<OpLine>& lines) {
   return list;
 }
 
+Value NumbersJson(const std::vector<double>& numbers) {
+  Value list = Value::MakeArray();
+  for (const double number : numbers) list.Append(Value::Double(number));
+  return list;
+}
+
+Value LimitsJson(const BenchReport& report, const MachineLimits& median) {
+  std::vector<double> reads;
+  for (const MachineLimits& limit : report.limits) reads.push_back(limit.read_bytes_per_s);
+  return Value::MakeObject({{"read_bytes_per_s", Value::Double(median.read_bytes_per_s)},
+                            {"flops", Value::Double(median.flops)},
+                            {"reads", NumbersJson(reads)}});
+}
+
 Value DecodeJson(const BenchReport& report, const Figures& figures) {
   const StepBytes& bytes = report.decode_bytes;
   const auto per_token = [&](int64_t amount) {
@@ -169,6 +183,7 @@ Value DecodeJson(const BenchReport& report, const Figures& figures) {
        {"batch", Value::Int(report.options.batch)},
        {"first_position", Value::Int(report.options.context + report.options.prompt)},
        {"ms_per_step", Value::Double(figures.decode_s * 1e3 / Float(report.options.gen))},
+       {"seconds", NumbersJson(report.decode.seconds)},
        {"bytes", Value::MakeObject({{"fp8", per_token(bytes.weights.fp8)},
                                     {"fp4", per_token(bytes.weights.fp4)},
                                     {"bf16", per_token(bytes.weights.bf16)},
@@ -189,6 +204,7 @@ Value PrefillJson(const BenchReport& report, const Figures& figures) {
        {"tokens_per_s", number(Float(report.options.prompt) / figures.prefill_s)},
        {"peak_share", number(figures.peak_share)},
        {"first_position", Value::Int(report.options.context)},
+       {"seconds", NumbersJson(report.prefill.seconds)},
        {"flops_per_token", number(Flops(report.prefill.profile) / Float(report.options.prompt))},
        {"rest_share", measured ? Value::Double(RestShare(figures.prefill_ops)) : Value()},
        {"ops", OpsJson(figures.prefill_ops)}});
@@ -200,9 +216,12 @@ std::string BenchText(const BenchReport& report) {
   const Figures figures(report);
   const BenchOptions& options = report.options;
   std::string text = fmt::format("kernels       {}, {} threads\n", report.kernels, report.threads);
+  const auto [least, most] =
+      std::ranges::minmax(report.limits, {}, &MachineLimits::read_bytes_per_s);
   text += fmt::format(
-      "limits        reads {:.2f} GB/s, multiplies and adds {:.1f} GFLOP/s (medians of {})\n",
-      figures.limits.read_bytes_per_s / 1e9, figures.limits.flops / 1e9, report.limits.size());
+      "limits        reads {:.2f} GB/s ({:.2f} to {:.2f}), multiplies and adds {:.1f} GFLOP/s\n",
+      figures.limits.read_bytes_per_s / 1e9, least.read_bytes_per_s / 1e9,
+      most.read_bytes_per_s / 1e9, figures.limits.flops / 1e9);
   text +=
       fmt::format("check         logits are those of ref within {:.2g}; every run answers alike\n",
                   report.check_error);
@@ -246,9 +265,7 @@ std::string BenchJson(const BenchReport& report) {
   const Value object = Value::MakeObject(
       {{"kernels", Value::String(report.kernels)},
        {"threads", Value::Int(report.threads)},
-       {"limits",
-        Value::MakeObject({{"read_bytes_per_s", Value::Double(figures.limits.read_bytes_per_s)},
-                           {"flops", Value::Double(figures.limits.flops)}})},
+       {"limits", LimitsJson(report, figures.limits)},
        {"decode", DecodeJson(report, figures)},
        {"prefill", PrefillJson(report, figures)},
        {"first_token_s", Value::Double(report.first_token_s)},

@@ -337,6 +337,10 @@ Result<BenchReport> RunBench(const std::filesystem::path& folder, Ops& ops,
       DSV4_TRY(repeats.Prefill(&report.prefill, /*profiled=*/false));
     }
   }
+  const MachineLimits limits = report.median_limits();
+  if (limits.read_bytes_per_s <= 0 || limits.flops <= 0) {
+    return DoesNotFit("there is not enough memory to measure the machine's limits with");
+  }
   DSV4_TRY(repeats.Decode(&report.decode, /*profiled=*/true));
   DSV4_TRY(repeats.Prefill(&report.prefill, /*profiled=*/true));
   DSV4_ASSIGN(const model::ModelWeights weights, model::LoadWeights(config, folder));

@@ -89,7 +89,7 @@ TEST(BenchTest, JsonIsOneObjectOfTheDocumentedForm) {
   EXPECT_THAT(KeysOf(report), ElementsAre("kernels", "threads", "limits", "decode", "prefill",
                                           "first_token_s", "rss_bytes", "kv_bytes_per_token", "ops",
                                           "memory", "repeats", "check_error"));
-  EXPECT_THAT(KeysOf(*report.Find("limits")), ElementsAre("read_bytes_per_s", "flops"));
+  EXPECT_THAT(KeysOf(*report.Find("limits")), ElementsAre("read_bytes_per_s", "flops", "reads"));
   for (const char* key : {"tokens_per_s", "bytes_per_token", "roof_share"}) {
     EXPECT_GT(Number(report, {"decode", key}), 0) << key;
   }
@@ -121,6 +121,8 @@ TEST(BenchTest, FiguresAgreeWithEachOther) {
   double bytes = 0;
   for (const auto& [kind, amount] : decode.Find("bytes")->members()) bytes += *amount.to_double();
   EXPECT_NEAR(Number(decode, {"bytes_per_token"}), bytes, 1e-6 * bytes);
+  EXPECT_EQ(report.Find("limits")->Find("reads")->items().size(), 2u) << "before and after";
+  EXPECT_EQ(decode.Find("seconds")->items().size(), 1u);
   // The lines of the table are the whole of a step.
   const Value& ops = *report.Find("ops");
   EXPECT_NEAR(Sum(ops, "ms") / Number(decode, {"ms_per_step"}),
