@@ -107,14 +107,17 @@ std::set<int32_t> Set(const FloatTensor& tensor, int64_t row) {
   return ids;
 }
 
-// The largest change of a score that the reference itself showed between orders of summation.
-double ScoreNoise(const json::Value& doc, const std::string& key) {
+// The largest change of a score that the reference itself showed between orders of summation. It
+// stands as BLOCK.idx or BLOCK.router, an object with max_score_change, or as the number
+// BLOCK.index_score_change.
+double ScoreNoise(const json::Value& doc, const std::string& block, const std::string& choice) {
   double noise = 0;
   const json::Value* flips = doc.Find("flips");
   if (flips == nullptr) return noise;
   for (const auto& [order, entries] : flips->members()) {
-    const json::Value* entry = entries.Find(key);
+    const json::Value* entry = entries.Find(block + "." + choice);
     const json::Value* change = entry == nullptr ? nullptr : entry->Find("max_score_change");
+    if (choice == "idx" && change == nullptr) change = entries.Find(block + ".index_score_change");
     if (change != nullptr) noise = std::max(noise, change->to_double().value_or(0));
   }
   return noise;
@@ -255,7 +258,7 @@ void GoldenModel::CheckChoices(const std::vector<NamedTensor>& mine, const std::
     const std::string margin_name =
         "prefill." + block + (tap == "router_idx" ? ".router_margin" : ".index_margin");
     Result<FloatTensor> margin = LoadFloats(taps_, margin_name);
-    const double allowed = ScoreNoise(doc_, block + "." + noise);
+    const double allowed = ScoreNoise(doc_, block, noise);
     std::vector<int64_t> same;
     for (int64_t row = 0; row < want->shape[0]; ++row) {
       if (Set(got, row) == Set(*want, row)) {
