@@ -73,12 +73,15 @@ void Prepare(const PrepareArgs& args) {
     const Bf16* const x = args.x + row * args.x_stride;
     std::byte* const out = args.prepared + row * row_bytes;
     const int64_t whole = args.cols / kGroup * kGroup * 2;  // bytes
-    std::memset(out + whole, 0, static_cast<size_t>(row_bytes - whole));
+    const bool integers = FillsIntegerForm(args, args.cols);
+    const int64_t form_begin = integers ? IntegerOffset(args.cols) : row_bytes;
+    const int64_t form_end = integers ? form_begin + IntegerRowBytes(args.cols) : row_bytes;
+    std::memset(out + whole, 0, static_cast<size_t>(form_begin - whole));
+    std::memset(out + form_end, 0, static_cast<size_t>(row_bytes - form_end));
     if (args.activation == Activation::kPlain) {
       std::memcpy(out, x, static_cast<size_t>(args.cols) * sizeof(Bf16));
     } else if (args.block % kGroup == 0) {
       const bool fold = args.scale == ActScale::kPowerOfTwo;
-      const bool integers = fold && HasIntegerForm(args.activation, args.cols, args.block);
       ForPreparedGroups(args, x,
                         StoreWords{out, args.cols, args.block, fold, integers,
                                    IntegerRow(out + IntegerOffset(args.cols), args.cols)});

@@ -45,10 +45,10 @@ void Prepare(const PrepareArgs& args) {
     const Bf16* const x = args.x + row * args.x_stride;
     std::byte* const out = args.prepared + row * row_bytes;
     const int64_t used = IntegerOffset(args.cols);
-    std::memset(out + used, 0, static_cast<size_t>(row_bytes - used));
+    const bool integers = FillsIntegerForm(args, args.cols);
+    const int64_t filled = used + (integers ? IntegerRowBytes(args.cols) : 0);
+    std::memset(out + filled, 0, static_cast<size_t>(row_bytes - filled));
     if (args.activation == Activation::kPlain || args.block % kGroup == 0) {
-      const bool integers = args.scale == ActScale::kPowerOfTwo &&
-                            HasIntegerForm(args.activation, args.cols, args.block);
       ForPreparedGroups(args, x, StoreFloats{out, integers, IntegerRow(out + used, args.cols)});
     } else {
       std::memset(out, 0, static_cast<size_t>(used));

@@ -26,7 +26,7 @@ constexpr int32_t kIntegerBlock = 128;
 constexpr float kUpperUnit = 0x1p-15f;
 constexpr float kLowerUnit = 0x1p-18f;
 
-// Whether rows are prepared for the path as well.
+// Whether rows have room for the form of the path.
 DSV4_INLINE bool HasIntegerForm(Activation activation, int64_t cols, int32_t block) {
   return activation == Activation::kQuantized && block == kIntegerBlock &&
          cols % kIntegerBlock == 0;
@@ -34,11 +34,16 @@ DSV4_INLINE bool HasIntegerForm(Activation activation, int64_t cols, int32_t blo
 
 DSV4_INLINE int64_t IntegerRowBytes(int64_t cols) { return cols * 4 + cols / kIntegerBlock * 8; }
 
+// Whether the form is filled: PrepareArgs or ProductArgs.
+template <class Args>
+DSV4_INLINE bool FillsIntegerForm(const Args& args, int64_t cols) {
+  return args.scale == ActScale::kPowerOfTwo && HasIntegerForm(args.activation, cols, args.block);
+}
+
 DSV4_INLINE bool TakesIntegerPath(const ProductArgs& args) {
   const WeightView& w = *args.weight;
   return w.format == WeightFormat::kFp4 && w.scale_format == ScaleFormat::kE8m0 &&
-         w.block_rows == 1 && w.block_cols == 32 && args.scale == ActScale::kPowerOfTwo &&
-         HasIntegerForm(args.activation, w.cols, args.block);
+         w.block_rows == 1 && w.block_cols == 32 && FillsIntegerForm(args, w.cols);
 }
 
 // The integer form of a row of E4M3 values, stored as they come.
