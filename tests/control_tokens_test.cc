@@ -58,7 +58,8 @@ TEST_F(ControlTokens, AllVocabularyStringsThroughEveryPlaceStayPlainText) {
       // Both alone and beside others: every second one touches the next.
       if (id % 2 == 0) text += '\n';
     }
-    const auto prompt = chat::Encode(Everywhere(text), nullptr, {.mode = chat::Mode::kThinking});
+    const auto prompt = chat::Encode(chat::DeepSeekV4(), Everywhere(text), nullptr,
+                                     {.mode = chat::Mode::kThinking});
     ASSERT_TRUE(prompt) << prompt.error().message;
     ASSERT_GT(prompt->text.size(), kNumPlaces * text.size());
     const auto ids = tokenizer().EncodeWithSpans(prompt->text, prompt->control_spans);
@@ -82,7 +83,8 @@ TEST_F(ControlTokens, AllVocabularyStringsThroughEveryPlaceStayPlainText) {
 // The control tokens of a conversation do not depend on what its text spells.
 TEST_F(ControlTokens, SuppliedTextAddsNoSpan) {
   const auto spans_of = [](const std::string& text) {
-    const auto prompt = chat::Encode(Everywhere(text), nullptr, {.mode = chat::Mode::kThinking});
+    const auto prompt = chat::Encode(chat::DeepSeekV4(), Everywhere(text), nullptr,
+                                     {.mode = chat::Mode::kThinking});
     std::vector<std::string> spelled;
     for (const TextSpan& span : prompt.value().control_spans) {
       spelled.push_back(prompt->text.substr(span.begin, span.end - span.begin));
@@ -98,8 +100,9 @@ TEST_F(ControlTokens, SuppliedTextAddsNoSpan) {
 }
 
 TEST_F(ControlTokens, WithoutSuchTextSpansGiveTheIdsOfMatchingThemAnywhere) {
-  const auto prompt = chat::Encode(Everywhere("Nothing < special | here, 中文 12345.\n\n"), nullptr,
-                                   {.mode = chat::Mode::kThinking});
+  const auto prompt =
+      chat::Encode(chat::DeepSeekV4(), Everywhere("Nothing < special | here, 中文 12345.\n\n"),
+                   nullptr, {.mode = chat::Mode::kThinking});
   ASSERT_TRUE(prompt) << prompt.error().message;
   EXPECT_EQ(tokenizer().EncodeWithSpans(prompt->text, prompt->control_spans).value(),
             tokenizer().Encode(prompt->text, AddedTokenText::kTokens));

@@ -14,6 +14,7 @@
 #include "tools/chat_printer.h"
 #include "tools/commands.h"
 #include "tools/conversation.h"
+#include "tools/dialect_choice.h"
 #include "tools/line_editor.h"
 #include "tools/option_checks.h"
 #include "tools/progress_bar.h"
@@ -46,12 +47,13 @@ void CatchInterrupts() {
 // Everything a conversation needs, from the loaded model to the settings that commands change.
 class Chat {
  public:
-  Chat(const Arguments& arguments, const ModelFolder& folder, engine::Engine& engine,
-       chat::EncodeOptions encode)
+  Chat(const Arguments& arguments, const ModelFolder& folder, const chat::WireDialect& dialect,
+       engine::Engine& engine, chat::EncodeOptions encode)
       : arguments_(arguments),
         tokenizer_(folder.tokenizer),
+        dialect_(dialect),
         engine_(engine),
-        generator_(engine, folder.tokenizer),
+        generator_(engine, folder.tokenizer, &dialect),
         sampling_(SamplingOf(arguments.generation, folder)),
         encode_(encode),
         session_(engine.OpenSession()),
@@ -76,6 +78,7 @@ class Chat {
 
   const Arguments& arguments_;
   const Tokenizer& tokenizer_;
+  const chat::WireDialect& dialect_;
   engine::Engine& engine_;
   service::Generator generator_;
   const engine::SamplingParams sampling_;
@@ -122,7 +125,7 @@ Chat::Next Chat::RunCommand(std::string_view line) {
       status = conversation_.Save(command->argument);
       break;
     case ChatCommand::Kind::kLoad:
-      status = conversation_.Load(command->argument);
+      status = conversation_.Load(command->argument, dialect_);
       break;
   }
   if (!status) Note(status.error().message);
@@ -131,7 +134,7 @@ Chat::Next Chat::RunCommand(std::string_view line) {
 
 Result<bool> Chat::Answer(std::string text) {
   conversation_.AddUser(std::move(text));
-  auto prompt = service::EncodeChat(tokenizer_, conversation_.ToJson(), encode_,
+  auto prompt = service::EncodeChat(dialect_, tokenizer_, conversation_.ToJson(), encode_,
                                     arguments_.generation.in_content());
   AnswerBuilder answer;
   service::GenerationEvent last;
@@ -239,10 +242,11 @@ Status Chat::RunPipe() {
 Status RunChat(const Arguments& arguments) {
   DSV4_ASSIGN(const chat::EncodeOptions encode, arguments.generation.EncodeOptions());
   DSV4_ASSIGN(const ModelFolder folder, OpenModelFolder(arguments.model));
+  DSV4_ASSIGN(const chat::WireDialect* const dialect, DialectOf(folder));
   const engine::MemoryWish wish{
       .num_sequences = 1, .context = arguments.model.context, .num_snapshots = kNumSnapshots};
   DSV4_ASSIGN(const RunningModel running, StartModel(arguments.model, folder, wish, {}));
-  Chat chat(arguments, folder, *running.engine, encode);
+  Chat chat(arguments, folder, *dialect, *running.engine, encode);
   const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
   return terminal ? chat.RunTerminal() : chat.RunPipe();
 }

@@ -49,7 +49,7 @@ Status Conversation::Save(const std::filesystem::path& path) const {
   return file.Commit();
 }
 
-Status Conversation::Load(const std::filesystem::path& path) {
+Status Conversation::Load(const std::filesystem::path& path, const chat::WireDialect& dialect) {
   DSV4_ASSIGN(const std::string text, ReadFile(path));
   auto messages = json::Parse(text);
   if (!messages) return Within(path.string(), std::move(messages).error());
@@ -58,7 +58,7 @@ Status Conversation::Load(const std::filesystem::path& path) {
                     json::KindName(messages->kind()));
   }
   for (const chat::Mode mode : {chat::Mode::kChat, chat::Mode::kThinking}) {
-    auto encoded = chat::Encode(*messages, nullptr, {.mode = mode});
+    auto encoded = chat::Encode(dialect, *messages, nullptr, {.mode = mode});
     if (!encoded) return Within(path.string(), std::move(encoded).error());
   }
   messages_ = messages->items();

@@ -27,8 +27,8 @@ class Conversation {
   void TakeBackUser();
 
   Status Save(const std::filesystem::path& path) const;
-  // Replaces all of it. The file must hold messages that can be encoded.
-  Status Load(const std::filesystem::path& path);
+  // Replaces all of it. The file must hold messages that can be encoded in the dialect.
+  Status Load(const std::filesystem::path& path, const chat::WireDialect& dialect);
 
  private:
   bool has_system() const;

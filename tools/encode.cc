@@ -4,6 +4,7 @@
 #include "text/chat_encoding.h"
 #include "tools/batch.h"
 #include "tools/commands.h"
+#include "tools/dialect_choice.h"
 #include "tools/standard_io.h"
 
 namespace dsv4::tools {
@@ -15,6 +16,7 @@ struct Arguments {
   bool no_drop_thinking = false;
   bool no_bos = false;
   bool batch = false;
+  DialectFlags dialect;
 };
 
 chat::EncodeOptions OptionsOf(const Arguments& arguments) {
@@ -66,27 +68,31 @@ Status ReadOptions(const json::Value& options, chat::EncodeOptions* target,
   return {};
 }
 
-Result<json::Value> EncodeLine(const json::Value& line, chat::EncodeOptions options) {
+Result<json::Value> EncodeLine(const chat::WireDialect& dialect, const json::Value& line,
+                               chat::EncodeOptions options) {
   const json::Value* messages = line.Find("messages");
   if (messages == nullptr) return BadInput("messages: expected an array, found nothing");
   std::optional<Error> unknown;
   if (const json::Value* given = line.Find("options")) {
     DSV4_TRY(ReadOptions(*given, &options, &unknown));
   }
-  DSV4_ASSIGN(chat::EncodedPrompt prompt, chat::Encode(*messages, line.Find("context"), options));
+  DSV4_ASSIGN(chat::EncodedPrompt prompt,
+              chat::Encode(dialect, *messages, line.Find("context"), options));
   if (unknown && prompt.num_rendered > 0) return std::unexpected(*unknown);
   return json::Value::MakeObject({{"prompt", json::Value::String(std::move(prompt.text))}});
 }
 
 Status Encode(const Arguments& arguments) {
+  DSV4_ASSIGN(const chat::WireDialect* const dialect, arguments.dialect.Find());
   const chat::EncodeOptions options = OptionsOf(arguments);
   if (arguments.batch) {
-    return RunBatch([&](const json::Value& line) { return EncodeLine(line, options); });
+    return RunBatch([&](const json::Value& line) { return EncodeLine(*dialect, line, options); });
   }
   DSV4_ASSIGN(const std::string input, ReadStandardInput());
   const Result<json::Value> messages = json::Parse(input);
   if (!messages) return Within("standard input", messages.error());
-  DSV4_ASSIGN(const chat::EncodedPrompt prompt, chat::Encode(*messages, nullptr, options));
+  DSV4_ASSIGN(const chat::EncodedPrompt prompt,
+              chat::Encode(*dialect, *messages, nullptr, options));
   return WriteStandardOutput(prompt.text);
 }
 
@@ -105,6 +111,7 @@ void AddEncode(CLI::App& app, Selected* selected) {
   verb->add_flag("--no-drop-thinking", arguments->no_drop_thinking,
                  "Keep the reasoning of earlier turns");
   verb->add_flag("--no-bos", arguments->no_bos, "Leave out the token that begins a text");
+  arguments->dialect.AddTo(verb);
   verb->add_flag("--batch", arguments->batch,
                  R"(Lines {"id","messages","context"?,"options"?} in, {"id","prompt"} or )"
                  R"({"id","error"} out)");

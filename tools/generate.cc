@@ -13,6 +13,7 @@
 #include "base/read_file.h"
 #include "model/kv_cache.h"
 #include "tools/commands.h"
+#include "tools/dialect_choice.h"
 #include "tools/interrupt.h"
 #include "tools/option_checks.h"
 #include "tools/progress_bar.h"
@@ -32,6 +33,7 @@ struct Arguments {
   int64_t max_new_tokens = 300;
   std::optional<int32_t> num_logprobs;
   bool jsonl = false;
+  bool raw = false;
 };
 
 struct Completion {
@@ -104,6 +106,19 @@ Status FirstError(const std::vector<Completion>& completions) {
   return {};
 }
 
+// The ids of a prompt as one user message in `dialect`; of its text alone where that is null.
+Result<std::vector<int32_t>> PromptIds(const Arguments& arguments, const ModelFolder& folder,
+                                       const chat::WireDialect* dialect,
+                                       const std::string& prompt) {
+  const AddedTokenText in_content = arguments.generation.in_content();
+  if (dialect == nullptr) return folder.tokenizer.Encode(prompt, in_content);
+  DSV4_ASSIGN(const chat::EncodeOptions options, arguments.generation.EncodeOptions());
+  json::Value message = json::Value::MakeObject(
+      {{"role", json::Value::String("user")}, {"content", json::Value::String(prompt)}});
+  return service::EncodeChat(*dialect, folder.tokenizer,
+                             json::Value::MakeArray({std::move(message)}), options, in_content);
+}
+
 Status StartAll(const Arguments& arguments, const engine::SamplingParams& sampling,
                 std::vector<std::vector<int32_t>> ids, service::Generator& generator,
                 std::vector<Completion>* completions) {
@@ -165,9 +180,12 @@ Status RunAll(const Arguments& arguments, const engine::SamplingParams& sampling
 }
 
 Status Generate(const Arguments& arguments) {
-  DSV4_ASSIGN(const chat::EncodeOptions encode, arguments.generation.EncodeOptions());
   DSV4_ASSIGN(const std::string input, ReadInput(arguments.input_file));
   DSV4_ASSIGN(const ModelFolder folder, OpenModelFolder(arguments.model));
+  const chat::WireDialect* dialect = nullptr;
+  if (!arguments.raw) {
+    DSV4_ASSIGN(dialect, DialectOf(folder));
+  }
   std::vector<Completion> completions;
   std::vector<std::vector<int32_t>> ids;
   engine::MemoryWish wish{.context = arguments.model.context};
@@ -175,11 +193,7 @@ Status Generate(const Arguments& arguments) {
   // More than the model can hold says no more, and could not be added up.
   const int64_t max_new_tokens = std::min(arguments.max_new_tokens, folder.config.max_positions);
   for (std::string& prompt : SplitPrompts(input)) {
-    json::Value message = json::Value::MakeObject(
-        {{"role", json::Value::String("user")}, {"content", json::Value::String(prompt)}});
-    auto prompt_ids =
-        service::EncodeChat(folder.tokenizer, json::Value::MakeArray({std::move(message)}), encode,
-                            arguments.generation.in_content());
+    auto prompt_ids = PromptIds(arguments, folder, dialect, prompt);
     if (!prompt_ids) {
       return Within(fmt::format("prompt {}", completions.size() + 1),
                     std::move(prompt_ids).error());
@@ -202,7 +216,7 @@ Status Generate(const Arguments& arguments) {
   sampling.num_top_logprobs = arguments.num_logprobs;
   DSV4_ASSIGN(const RunningModel running,
               StartModel(arguments.model, folder, wish, {.context = wish.context}));
-  service::Generator generator(*running.engine, folder.tokenizer);
+  service::Generator generator(*running.engine, folder.tokenizer, dialect);
   DSV4_TRY(StartAll(arguments, sampling, std::move(ids), generator, &completions));
   InterruptFlag();
   return RunAll(arguments, sampling, *running.engine, generator, completions);
@@ -221,6 +235,8 @@ void AddGenerate(CLI::App& app, Selected* selected) {
       ->transform(WholeNumberFrom(1))
       ->capture_default_str();
   arguments->generation.AddTo(verb);
+  verb->add_flag("--raw", arguments->raw,
+                 "Go on with the prompts' text as it is, without the chat format");
   CLI::Option* const jsonl =
       verb->add_flag("--jsonl", arguments->jsonl,
                      "One JSON object a line: text, token_ids, finish_reason, tokens_per_s, …");

@@ -3,6 +3,7 @@
 #include "text/completion_parser.h"
 #include "tools/batch.h"
 #include "tools/commands.h"
+#include "tools/dialect_choice.h"
 #include "tools/standard_io.h"
 
 namespace dsv4::tools {
@@ -11,9 +12,11 @@ namespace {
 struct Arguments {
   std::string mode = "chat";
   bool batch = false;
+  DialectFlags dialect;
 };
 
-Result<json::Value> ParseLine(const json::Value& line, chat::Mode mode) {
+Result<json::Value> ParseLine(const chat::WireDialect& dialect, const json::Value& line,
+                              chat::Mode mode) {
   DSV4_ASSIGN(const std::string completion, BatchString(line, "completion"));
   if (line.Find("mode") != nullptr) {
     DSV4_ASSIGN(const std::string name, BatchString(line, "mode"));
@@ -23,18 +26,19 @@ Result<json::Value> ParseLine(const json::Value& line, chat::Mode mode) {
     }
     mode = *known;
   }
-  const auto message = chat::ParseCompletion(completion, mode);
+  const auto message = chat::ParseCompletion(dialect, completion, mode);
   if (!message) return Within("completion", message.error());
   return json::Value::MakeObject({{"message", message->ToJson()}});
 }
 
 Status Parse(const Arguments& arguments) {
+  DSV4_ASSIGN(const chat::WireDialect* const dialect, arguments.dialect.Find());
   const chat::Mode mode = *chat::ModeFromName(arguments.mode);
   if (arguments.batch) {
-    return RunBatch([&](const json::Value& line) { return ParseLine(line, mode); });
+    return RunBatch([&](const json::Value& line) { return ParseLine(*dialect, line, mode); });
   }
   DSV4_ASSIGN(const std::string completion, ReadStandardInput());
-  const auto message = chat::ParseCompletion(completion, mode);
+  const auto message = chat::ParseCompletion(*dialect, completion, mode);
   if (!message) return Within("standard input", message.error());
   return WriteStandardOutput(json::Dump(message->ToJson()) + '\n');
 }
@@ -48,6 +52,7 @@ void AddParse(CLI::App& app, Selected* selected) {
   verb->add_option("--mode", arguments->mode, "chat or thinking, as the prompt was made")
       ->check(CLI::IsMember({"chat", "thinking"}))
       ->capture_default_str();
+  arguments->dialect.AddTo(verb);
   verb->add_flag("--batch", arguments->batch,
                  R"(Lines {"id","completion","mode"} in, {"id","message"} or {"id","error"} out)");
   verb->footer(

@@ -11,6 +11,7 @@
 namespace dsv4::model {
 namespace {
 
+constexpr FieldName kModelType{"model_type", "model_type"};
 constexpr FieldName kHidden{"dim", "hidden_size"};
 constexpr FieldName kLayers{"n_layers", "num_hidden_layers"};
 constexpr FieldName kMtpLayers{"n_mtp_layers", "num_nextn_predict_layers"};
@@ -102,6 +103,7 @@ class ConfigParser {
   explicit ConfigParser(const json::Value& json) : json_(json), fields_(json) {}
 
   Result<ModelConfig> Parse() {
+    DSV4_TRY(ReadModelType());
     DSV4_TRY(ReadIntegers());
     DSV4_TRY(ReadRatios());
     DSV4_TRY(ReadNumbers());
@@ -114,6 +116,7 @@ class ConfigParser {
   }
 
  private:
+  Status ReadModelType();
   Status ReadIntegers();
   Status ReadRatios();
   Status ReadNumbers();
@@ -138,6 +141,13 @@ class ConfigParser {
   FieldReader fields_;
   ModelConfig config_;
 };
+
+// Any word: what it means is not for the model to say.
+Status ConfigParser::ReadModelType() {
+  DSV4_ASSIGN(std::optional<std::string> type, fields_.Text(kModelType));
+  if (type) config_.model_type = std::move(*type);
+  return {};
+}
 
 Status ConfigParser::ReadIntegers() {
   for (const IntField& field : kIntFields) {

@@ -24,6 +24,9 @@ struct YarnConfig {
 };
 
 struct ModelConfig {
+  // The family, by which its chat format is found; the first one where absent.
+  std::string model_type = "deepseek_v4";
+
   int64_t hidden_size = 0;
   int32_t num_layers = 0;
   int32_t num_mtp_layers = 0;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "text/completion_stream.h"
 #include "text/detokenizer.h"
 #include "text/stop_matcher.h"
@@ -34,12 +35,23 @@ GenerationEvent::Kind KindOf(chat::StreamEvent::Kind kind) {
 
 }  // namespace
 
-Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, const json::Value& messages,
+Result<std::vector<int32_t>> EncodeChat(const chat::WireDialect& dialect,
+                                        const Tokenizer& tokenizer, const json::Value& messages,
                                         const chat::EncodeOptions& options,
                                         AddedTokenText in_content) {
-  DSV4_ASSIGN(const chat::EncodedPrompt prompt, chat::Encode(messages, nullptr, options));
+  DSV4_ASSIGN(const chat::EncodedPrompt prompt, chat::Encode(dialect, messages, nullptr, options));
   if (in_content == AddedTokenText::kTokens) return tokenizer.Encode(prompt.text, in_content);
   return tokenizer.EncodeWithSpans(prompt.text, prompt.control_spans);
+}
+
+Status CheckControlTokens(const chat::WireDialect& dialect, const Tokenizer& tokenizer) {
+  for (const std::string_view token : dialect.control_tokens) {
+    if (!tokenizer.FindAdded(token)) {
+      return BadInput("expected an added token '{}' for the chat format of {}, found none", token,
+                      dialect.model_type);
+    }
+  }
+  return {};
 }
 
 double Usage::tokens_per_second() const {
@@ -49,14 +61,17 @@ double Usage::tokens_per_second() const {
 }
 
 struct Generator::Job {
-  Job(const Tokenizer& tokenizer, const GenerationRequest& request, EventSink sink_in)
+  Job(const chat::WireDialect* dialect, const Tokenizer& tokenizer,
+      const GenerationRequest& request, EventSink sink_in)
       : sink(std::move(sink_in)),
         detokenizer(tokenizer, request.form == OutputForm::kText),
         stops(request.stop),
         stop_strings(request.stop),
         start(Clock::now()) {
-    if (request.form == OutputForm::kChat) parser.emplace(chat::Mode::kChat);
-    if (request.form == OutputForm::kThinking) parser.emplace(chat::Mode::kThinking);
+    if (request.form == OutputForm::kText) return;
+    DSV4_CHECK(dialect != nullptr, "a chat with a model whose dialect is not known");
+    parser.emplace(*dialect,
+                   request.form == OutputForm::kChat ? chat::Mode::kChat : chat::Mode::kThinking);
   }
 
   EventSink sink;
@@ -71,13 +86,14 @@ struct Generator::Job {
   uint64_t id = 0;
 };
 
-Generator::Generator(engine::Engine& engine, const Tokenizer& tokenizer)
-    : engine_(engine), tokenizer_(tokenizer) {}
+Generator::Generator(engine::Engine& engine, const Tokenizer& tokenizer,
+                     const chat::WireDialect* dialect)
+    : engine_(engine), tokenizer_(tokenizer), dialect_(dialect) {}
 
 Generator::~Generator() = default;
 
 Result<uint64_t> Generator::Start(GenerationRequest request, EventSink sink) {
-  auto job = std::make_unique<Job>(tokenizer_, request, std::move(sink));
+  auto job = std::make_unique<Job>(dialect_, tokenizer_, request, std::move(sink));
   job->id = next_id_;
   job->usage.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   if (request.ignore_eos) job->skipped_token = engine_.limits().eos_token_id;
@@ -87,8 +103,8 @@ Result<uint64_t> Generator::Start(GenerationRequest request, EventSink sink) {
   to_engine.max_new_tokens = request.max_new_tokens;
   to_engine.ignore_eos = request.ignore_eos;
   to_engine.session = request.session;
-  // A chat prompt ends with <think> or </think>; when it has become an earlier turn, the other one
-  // may stand there. What comes before stays.
+  // A chat prompt ends with the token that opens or closes thinking; when it has become an earlier
+  // turn, the other one may stand there. What comes before stays.
   if (request.session != 0 && request.prompt.size() > 1) {
     to_engine.branch_points = {static_cast<int64_t>(request.prompt.size()) - 1};
   }

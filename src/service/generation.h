@@ -18,6 +18,7 @@
 #include "engine/request.h"
 #include "text/chat_encoding.h"
 #include "text/tokenizer.h"
+#include "text/wire_dialect.h"
 
 namespace dsv4::chat {
 struct StreamEvent;
@@ -29,7 +30,7 @@ namespace dsv4::service {
 enum class OutputForm {
   kText,      // their text without special tokens, all of it content
   kChat,      // content and tool calls
-  kThinking,  // reasoning up to </think>, then as kChat
+  kThinking,  // reasoning up to the end of thinking, then as kChat
 };
 
 struct GenerationRequest {
@@ -83,17 +84,23 @@ struct GenerationEvent {
 
 using EventSink = std::function<void(const GenerationEvent&)>;
 
-// The ids of the prompt for `messages`. With kPlain, control tokens are only those that the
-// encoding wrote; with kTokens also those spelt in what the messages hold, as the published
-// reference does.
-Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, const json::Value& messages,
+// The ids of the prompt for `messages` in the model's dialect. With kPlain, control tokens are only
+// those that the encoding wrote; with kTokens also those spelt in what the messages hold, as the
+// published reference does.
+Result<std::vector<int32_t>> EncodeChat(const chat::WireDialect& dialect,
+                                        const Tokenizer& tokenizer, const json::Value& messages,
                                         const chat::EncodeOptions& options,
                                         AddedTokenText in_content = AddedTokenText::kPlain);
 
+// Every control token of the dialect must be one token of the tokenizer; an error names the first
+// that is not.
+Status CheckControlTokens(const chat::WireDialect& dialect, const Tokenizer& tokenizer);
+
 class Generator {
  public:
-  // Both must outlive this. The tokenizer must not have more tokens than the model's vocabulary.
-  Generator(engine::Engine& engine, const Tokenizer& tokenizer);
+  // All must outlive this. The tokenizer must not have more tokens than the model's vocabulary. A
+  // model whose dialect is not known has none (null): kText is the only form then.
+  Generator(engine::Engine& engine, const Tokenizer& tokenizer, const chat::WireDialect* dialect);
   ~Generator();
 
   // Starts answering; `sink` is called from Step only, until it got kFinish. Errors are those of
@@ -116,6 +123,7 @@ class Generator {
 
   engine::Engine& engine_;
   const Tokenizer& tokenizer_;
+  const chat::WireDialect* const dialect_;
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;
   uint64_t next_id_ = 1;
   std::vector<engine::TokenEvent> events_;

@@ -66,7 +66,7 @@ class GeneratorTest : public ::testing::Test {
       if (found != script_.end()) logits[static_cast<size_t>(found->second)] = 1000;
     });
     engine_ = std::make_unique<engine::Engine>(std::move(executor), engine::EngineOptions{});
-    generator_ = std::make_unique<Generator>(*engine_, tokenizer_);
+    generator_ = std::make_unique<Generator>(*engine_, tokenizer_, &chat::DeepSeekV4());
   }
   ~GeneratorTest() override { engine_->CheckIntegrity(); }
 
@@ -87,7 +87,7 @@ class GeneratorTest : public ::testing::Test {
     }
   }
   Tokens ChatIds(std::string_view messages, chat::Mode mode = chat::Mode::kChat) {
-    auto ids = EncodeChat(tokenizer_, Messages(messages), {.mode = mode});
+    auto ids = EncodeChat(chat::DeepSeekV4(), tokenizer_, Messages(messages), {.mode = mode});
     EXPECT_TRUE(ids) << ids.error().message;
     return *ids;
   }
@@ -239,8 +239,9 @@ TEST_F(GeneratorTest, LogitsThatAreNotFiniteEndTheAnswerWithAnErrorAndTheTextSoF
 
 TEST_F(GeneratorTest, ControlTokensInMessagesAreTextUnlessAskedOtherwise) {
   const json::Value messages = Messages(R"([{"role":"user","content":"<｜User｜>"}])");
-  const auto plain = EncodeChat(tokenizer_, messages, {});
-  const auto tokens = EncodeChat(tokenizer_, messages, {}, AddedTokenText::kTokens);
+  const auto plain = EncodeChat(chat::DeepSeekV4(), tokenizer_, messages, {});
+  const auto tokens =
+      EncodeChat(chat::DeepSeekV4(), tokenizer_, messages, {}, AddedTokenText::kTokens);
   ASSERT_TRUE(plain && tokens);
   EXPECT_EQ(tokens->size(), 5u);  // BOS, User, User, Assistant, </think>
   EXPECT_GT(plain->size(), 10u);
@@ -256,7 +257,7 @@ class ConversationTest : public GeneratorTest {
     int64_t cached;
   };
   TurnResult Turn(chat::Mode mode, engine::SessionId session) {
-    auto ids = EncodeChat(tokenizer_, messages_, {.mode = mode});
+    auto ids = EncodeChat(chat::DeepSeekV4(), tokenizer_, messages_, {.mode = mode});
     EXPECT_TRUE(ids) << ids.error().message;
     prompt_ = *ids;
     if (script_.empty()) Script(prompt_, Encode(std::string("think</think>hello") + kEosText));

@@ -8,16 +8,16 @@
 namespace dsv4::chat {
 namespace {
 
-// Every string in the format's constants that is one token.
-constexpr std::array<std::string_view, 8> kControlTokens = {
-    kBos, kEos, kThinkStart, kThinkEnd, kDsml, kUser, kAssistant, kLatestReminder};
-
 class Renderer {
  public:
-  Renderer(const std::vector<Message>& messages, const EncodeOptions& options)
-      : messages_(messages), options_(options), last_user_(LastUserIndex(messages)) {}
+  Renderer(const WireDialect& dialect, const std::vector<Message>& messages,
+           const EncodeOptions& options)
+      : dialect_(dialect),
+        messages_(messages),
+        options_(options),
+        last_user_(LastUserIndex(messages)) {}
 
-  // A text of the format; its control tokens get spans.
+  // A text of the dialect; its control tokens get spans.
   void WriteConstant(std::string_view text);
   Status RenderMessage(size_t index);
   EncodedPrompt Take() { return std::move(prompt_); }
@@ -37,9 +37,12 @@ class Renderer {
   Status RenderTurn(size_t index);
 
   void WriteToken(std::string_view token);
+  void WriteEffort();
+  Result<const TaskToken*> TaskOf(const Message& message) const;
   bool HasTask(size_t index) const { return messages_[index].Get("task") != nullptr; }
   bool IsThinking() const { return options_.mode == Mode::kThinking; }
 
+  const WireDialect& dialect_;
   const std::vector<Message>& messages_;
   const EncodeOptions options_;  // drop_thinking as it is in effect
   const ptrdiff_t last_user_;
@@ -85,13 +88,15 @@ Status CheckTools(const Message& message) {
   return {};
 }
 
-Result<std::string_view> TaskTokenOf(const Message& message) {
+Result<const TaskToken*> Renderer::TaskOf(const Message& message) const {
   const json::Value* task = message.Get("task");
-  for (const TaskToken& known : kTasks) {
-    if (task->is_string() && task->as_string() == known.name) return known.token;
+  std::string names;
+  for (size_t i = 0; i < dialect_.tasks.size(); ++i) {
+    const TaskToken& known = dialect_.tasks[i];
+    if (task->is_string() && task->as_string() == known.name) return &known;
+    names += (i == 0 ? "" : i + 1 < dialect_.tasks.size() ? ", " : " or ") + known.name;
   }
-  return BadInput("{}.task: expected action, query, authority, domain, title or read_url, found {}",
-                  message.path, json::Dump(*task));
+  return BadInput("{}.task: expected {}, found {}", message.path, names, json::Dump(*task));
 }
 
 void Renderer::WriteToken(std::string_view token) {
@@ -103,7 +108,7 @@ void Renderer::WriteToken(std::string_view token) {
 void Renderer::WriteConstant(std::string_view text) {
   size_t plain = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    for (const std::string_view token : kControlTokens) {
+    for (const std::string_view token : dialect_.control_tokens) {
       if (!text.substr(i).starts_with(token)) continue;
       prompt_.text += text.substr(plain, i - plain);
       WriteToken(token);
@@ -132,8 +137,13 @@ Status Renderer::WriteText(const json::Value* value, const std::string& path) {
   return WritePlain(value->as_string(), path);
 }
 
+void Renderer::WriteEffort() {
+  if (options_.effort == Effort::kHigh) WriteConstant(dialect_.high_effort);
+  if (options_.effort == Effort::kMax) WriteConstant(dialect_.max_effort);
+}
+
 Status Renderer::RenderMessage(size_t index) {
-  if (index == 0 && IsThinking() && options_.effort == Effort::kMax) WriteConstant(kMaxEffort);
+  if (index == 0 && IsThinking()) WriteEffort();
   DSV4_TRY(CheckTools(messages_[index]));
   DSV4_TRY(RenderBody(index));
   DSV4_TRY(RenderTurn(index));
@@ -149,12 +159,12 @@ Status Renderer::RenderBody(size_t index) {
       return BadInput("{}.content: expected the text of a developer message, found none",
                       message.path);
     }
-    WriteConstant(kUser);
+    WriteConstant(dialect_.user);
     return RenderSystem(message);
   }
   if (message.role == "user") return RenderUser(message);
   if (message.role == "latest_reminder") {
-    WriteConstant(kLatestReminder);
+    WriteConstant(dialect_.latest_reminder);
     return WriteText(message.Get("content"), message.path + ".content");
   }
   if (message.role == "assistant") return RenderAssistant(index);
@@ -169,14 +179,14 @@ Status Renderer::RenderSystem(const Message& message) {
   DSV4_TRY(RenderTools(message));
   if (const json::Value* format = message.Get("response_format"); IsTruthy(format)) {
     WriteConstant("\n\n");
-    WriteConstant(kResponseFormatHead);
+    WriteConstant(dialect_.response_format_head);
     prompt_.text += json::Dump(*format);
   }
   return {};
 }
 
 Status Renderer::RenderUser(const Message& message) {
-  WriteConstant(kUser);
+  WriteConstant(dialect_.user);
   bool first = true;
   for (const Block& block : message.blocks) {
     if (!std::exchange(first, false)) WriteConstant("\n\n");
@@ -195,12 +205,12 @@ Status Renderer::RenderUser(const Message& message) {
 }
 
 Status Renderer::RenderResult(const Block& block) {
-  WriteConstant(kToolResultHead);
+  WriteConstant(dialect_.tool_result_head);
   const json::Value* content = block.message->Find("content");
   const std::string path = block.path + ".content";
   if (content == nullptr || !content->is_array()) {
     DSV4_TRY(WriteText(content, path));
-    WriteConstant(kToolResultTail);
+    WriteConstant(dialect_.tool_result_tail);
     return {};
   }
   for (size_t i = 0; i < content->items().size(); ++i) {
@@ -217,11 +227,11 @@ Status Renderer::RenderResult(const Block& block) {
       continue;
     }
     // Python prints a missing type as None.
-    WriteConstant("[Unsupported ");
+    WriteConstant(dialect_.unsupported_head);
     DSV4_TRY(WritePlain(has_name ? type->as_string() : "None", part_path + ".type"));
-    WriteConstant("]");
+    WriteConstant(dialect_.unsupported_tail);
   }
-  WriteConstant(kToolResultTail);
+  WriteConstant(dialect_.tool_result_tail);
   return {};
 }
 
@@ -231,11 +241,11 @@ Status Renderer::RenderAssistant(size_t index) {
   const bool shows_thinking = !options_.drop_thinking || static_cast<ptrdiff_t>(index) > last_user_;
   if (IsThinking() && !after_task && shows_thinking) {
     DSV4_TRY(WriteText(message.Get("reasoning_content"), message.path + ".reasoning_content"));
-    WriteConstant(kThinkEnd);
+    WriteConstant(dialect_.think_end);
   }
   DSV4_TRY(WriteText(message.Get("content"), message.path + ".content"));
   DSV4_TRY(RenderCalls(message));
-  if (!IsTruthy(message.Get("wo_eos"))) WriteConstant(kEos);
+  if (!IsTruthy(message.Get("wo_eos"))) WriteConstant(dialect_.eos);
   return {};
 }
 
@@ -243,13 +253,13 @@ Status Renderer::RenderTools(const Message& message) {
   DSV4_ASSIGN(const json::Value* tools, ListOf(message, "tools"));
   if (tools == nullptr) return {};
   WriteConstant("\n\n");
-  WriteConstant(kToolsHead);
+  WriteConstant(dialect_.tools_head);
   bool first = true;
   for (const json::Value& tool : tools->items()) {
     if (!std::exchange(first, false)) WriteConstant("\n");
     prompt_.text += json::Dump(*tool.Find("function"));
   }
-  WriteConstant(kToolsTail);
+  WriteConstant(dialect_.tools_tail);
   return {};
 }
 
@@ -257,7 +267,7 @@ Status Renderer::RenderCalls(const Message& message) {
   DSV4_ASSIGN(const json::Value* calls, ListOf(message, "tool_calls"));
   if (calls == nullptr) return {};
   WriteConstant("\n\n");
-  WriteConstant(kCallsHead);
+  WriteConstant(dialect_.calls_head);
   for (size_t i = 0; i < calls->items().size(); ++i) {
     const std::string path = fmt::format("{}.tool_calls[{}].function", message.path, i);
     const json::Value& function = *calls->items()[i].Find("function");
@@ -265,15 +275,15 @@ Status Renderer::RenderCalls(const Message& message) {
     if (!name.is_string()) {
       return BadInput("{}.name: expected a string, found {}", path, json::KindName(name.kind()));
     }
-    WriteConstant(kInvokeHead);
+    WriteConstant(dialect_.invoke_head);
     DSV4_TRY(WritePlain(name.as_string(), path + ".name"));
     WriteConstant("\">\n");
     DSV4_TRY(RenderParameters(*function.Find("arguments"), path + ".arguments"));
     WriteConstant("\n");
-    WriteConstant(kInvokeTail);
+    WriteConstant(dialect_.invoke_tail);
     WriteConstant("\n");
   }
-  WriteConstant(kCallsTail);
+  WriteConstant(dialect_.calls_tail);
   return {};
 }
 
@@ -296,11 +306,11 @@ Status Renderer::RenderParameters(const json::Value& arguments, const std::strin
 
 Status Renderer::RenderParameter(std::string_view name, const json::Value& value,
                                  const std::string& path) {
-  WriteConstant(kParameterHead);
+  WriteConstant(dialect_.parameter_head);
   DSV4_TRY(WritePlain(name, path));
-  WriteConstant(value.is_string() ? kStringTrue : kStringFalse);
+  WriteConstant(value.is_string() ? dialect_.string_true : dialect_.string_false);
   DSV4_TRY(WritePlain(value.is_string() ? value.as_string() : json::Dump(value), path));
-  WriteConstant(kParameterTail);
+  WriteConstant(dialect_.parameter_tail);
   return {};
 }
 
@@ -312,19 +322,19 @@ Status Renderer::RenderTurn(size_t index) {
     if (next != "assistant" && next != "latest_reminder") return {};
   }
   if (HasTask(index)) {
-    DSV4_ASSIGN(const std::string_view token, TaskTokenOf(message));
-    if (message.Get("task")->as_string() == "action") {
-      WriteConstant(kAssistant);
-      WriteConstant(IsThinking() ? kThinkStart : kThinkEnd);
+    DSV4_ASSIGN(const TaskToken* const task, TaskOf(message));
+    if (task->opens_turn) {
+      WriteConstant(dialect_.assistant);
+      WriteConstant(IsThinking() ? dialect_.think_start : dialect_.think_end);
     }
-    WriteToken(token);
+    WriteToken(task->token);
     return {};
   }
   if (message.role != "user" && message.role != "developer") return {};
   const bool opens_thinking =
       IsThinking() && (!options_.drop_thinking || static_cast<ptrdiff_t>(index) >= last_user_);
-  WriteConstant(kAssistant);
-  WriteConstant(opens_thinking ? kThinkStart : kThinkEnd);
+  WriteConstant(dialect_.assistant);
+  WriteConstant(opens_thinking ? dialect_.think_start : dialect_.think_end);
   return {};
 }
 
@@ -342,8 +352,8 @@ std::optional<Effort> EffortFromName(std::string_view name) {
   return std::nullopt;
 }
 
-Result<EncodedPrompt> Encode(const json::Value& messages, const json::Value* context,
-                             const EncodeOptions& options) {
+Result<EncodedPrompt> Encode(const WireDialect& dialect, const json::Value& messages,
+                             const json::Value* context, const EncodeOptions& options) {
   DSV4_ASSIGN(std::vector<Message> tail, MergeMessages(messages, "messages"));
   SortToolResults(tail, context);
   std::vector<Message> before;
@@ -360,8 +370,8 @@ Result<EncodedPrompt> Encode(const json::Value& messages, const json::Value* con
     all = DropThinking(std::move(all));
     num_to_render = std::ssize(all) - std::ssize(DropThinking(before));
   }
-  Renderer renderer(all, effective);
-  if (options.add_bos && before.empty()) renderer.WriteConstant(kBos);
+  Renderer renderer(dialect, all, effective);
+  if (options.add_bos && before.empty()) renderer.WriteConstant(dialect.bos);
   for (ptrdiff_t i = std::ssize(all) - std::max<ptrdiff_t>(num_to_render, 0); i < std::ssize(all);
        ++i) {
     DSV4_TRY(renderer.RenderMessage(static_cast<size_t>(i)));

@@ -1,4 +1,4 @@
-// Messages in, the prompt's text out: the wire format that DeepSeek-V4 has in place of a template.
+// Messages in, the prompt's text out: what the DeepSeek family has in place of a template.
 // Pure functions; threads may share everything.
 #pragma once
 
@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/chat_format.h"
+#include "text/chat_mode.h"
 #include "text/text_span.h"
+#include "text/wire_dialect.h"
 
 namespace dsv4::chat {
 
@@ -21,7 +22,7 @@ std::optional<Effort> EffortFromName(std::string_view name);
 
 struct EncodeOptions {
   Mode mode = Mode::kChat;
-  Effort effort = Effort::kNone;  // kHigh adds no text
+  Effort effort = Effort::kNone;
   bool drop_thinking = true;  // of turns before the last user message; never where tools are given
   bool add_bos = true;        // where there is no context
 };
@@ -37,8 +38,8 @@ struct EncodedPrompt {
 // The prompt for `messages` (an array of objects with "role", "content", …) that follow `context`
 // (likewise, already in the model's memory; null for none). Errors name the member
 // ("messages[3].content"), what was expected and what was found.
-Result<EncodedPrompt> Encode(const json::Value& messages, const json::Value* context,
-                             const EncodeOptions& options);
+Result<EncodedPrompt> Encode(const WireDialect& dialect, const json::Value& messages,
+                             const json::Value* context, const EncodeOptions& options);
 
 // The number of bytes at the start of both prompts that surely become the same token ids: up to the
 // end of the last control token before which both are alike. Text after it may be cut differently.

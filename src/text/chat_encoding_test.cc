@@ -14,6 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
+const WireDialect& kV4 = DeepSeekV4();
+
 EncodeOptions OptionsOf(const json::Value& options) {
   EncodeOptions result;
   result.mode = *ModeFromName(options.Find("thinking_mode")->as_string());
@@ -27,7 +29,7 @@ EncodeOptions OptionsOf(const json::Value& options) {
 Result<EncodedPrompt> EncodeText(std::string_view messages, const EncodeOptions& options = {},
                                  std::string_view context = "null") {
   const json::Value context_value = json::Parse(context).value();
-  return Encode(json::Parse(messages).value(), &context_value, options);
+  return Encode(kV4, json::Parse(messages).value(), &context_value, options);
 }
 
 std::string PromptOf(std::string_view messages, const EncodeOptions& options = {},
@@ -40,9 +42,7 @@ constexpr EncodeOptions kThinking = {.mode = Mode::kThinking};
 
 // The spans hold one control token each, ascending; the rest of the prompt is what lies between.
 void ExpectSpansHoldTokens(const EncodedPrompt& prompt) {
-  std::vector<std::string_view> tokens = {kBos,  kEos,  kThinkStart, kThinkEnd,
-                                          kDsml, kUser, kAssistant,  kLatestReminder};
-  for (const TaskToken& task : kTasks) tokens.push_back(task.token);
+  const std::vector<std::string_view>& tokens = kV4.control_tokens;
   size_t end = 0;
   for (const TextSpan& span : prompt.control_spans) {
     ASSERT_LE(end, span.begin);
@@ -61,7 +61,8 @@ TEST(ChatEncoding, AllGoldenMessagesGiveTheirPromptOrAnError) {
     const json::Value* messages = line.Find("messages");
     if (messages == nullptr) continue;
     const std::string& id = line.Find("id")->as_string();
-    const auto prompt = Encode(*messages, line.Find("context"), OptionsOf(*line.Find("options")));
+    const auto prompt =
+        Encode(kV4, *messages, line.Find("context"), OptionsOf(*line.Find("options")));
     if (line.Find("error") != nullptr) {
       ++num_errors;
       EXPECT_THAT(prompt ? "" : prompt.error().message, StartsWith("messages[")) << id;
@@ -79,28 +80,29 @@ TEST(ChatEncoding, AllGoldenMessagesGiveTheirPromptOrAnError) {
 TEST(ChatEncoding, ConstantsAreThoseOfTheFormat) {
   const json::Value constants = testing::ReadJsonLines("encoding/constants.json").at(0);
   const auto text = [&](std::string_view name) { return constants.Find(name)->as_string(); };
-  EXPECT_EQ(kBos, text("bos"));
-  EXPECT_EQ(kEos, text("eos"));
-  EXPECT_EQ(kThinkStart, text("think_start"));
-  EXPECT_EQ(kThinkEnd, text("think_end"));
-  EXPECT_EQ(kDsml, text("dsml"));
-  EXPECT_EQ(kUser, text("user"));
-  EXPECT_EQ(kAssistant, text("assistant"));
-  EXPECT_EQ(kLatestReminder, text("latest_reminder"));
-  EXPECT_EQ(std::string(kResponseFormatHead) + "{schema}", text("response_format"));
-  EXPECT_EQ(fmt::format("{}{{content}}{}", kToolResultHead, kToolResultTail), text("tool_result"));
-  EXPECT_EQ(kMaxEffort, text("reasoning_effort_max"));
-  EXPECT_EQ(fmt::format("{}{{tool_schemas}}{}", kToolsHead, kToolsTail), text("tools"));
+  EXPECT_EQ(kV4.bos, text("bos"));
+  EXPECT_EQ(kV4.eos, text("eos"));
+  EXPECT_EQ(kV4.think_start, text("think_start"));
+  EXPECT_EQ(kV4.think_end, text("think_end"));
+  EXPECT_EQ(kV4.dsml, text("dsml"));
+  EXPECT_EQ(kV4.user, text("user"));
+  EXPECT_EQ(kV4.assistant, text("assistant"));
+  EXPECT_EQ(kV4.latest_reminder, text("latest_reminder"));
+  EXPECT_EQ(std::string(kV4.response_format_head) + "{schema}", text("response_format"));
+  EXPECT_EQ(fmt::format("{}{{content}}{}", kV4.tool_result_head, kV4.tool_result_tail),
+            text("tool_result"));
+  EXPECT_EQ(kV4.max_effort, text("reasoning_effort_max"));
+  EXPECT_EQ(fmt::format("{}{{tool_schemas}}{}", kV4.tools_head, kV4.tools_tail), text("tools"));
   const auto& tasks = constants.Find("tasks")->members();
-  ASSERT_EQ(tasks.size(), kTasks.size());
+  ASSERT_EQ(tasks.size(), kV4.tasks.size());
   for (size_t i = 0; i < tasks.size(); ++i) {
-    EXPECT_EQ(kTasks[i].name, tasks[i].first);
-    EXPECT_EQ(kTasks[i].token, tasks[i].second.as_string());
+    EXPECT_EQ(kV4.tasks[i].name, tasks[i].first);
+    EXPECT_EQ(kV4.tasks[i].token, tasks[i].second.as_string());
   }
 }
 
 TEST(ChatEncoding, NothingToRenderIsNoError) {
-  EXPECT_EQ(PromptOf("[]"), kBos);
+  EXPECT_EQ(PromptOf("[]"), kV4.bos);
   EXPECT_EQ(PromptOf("[]", {.add_bos = false}), "");
   EXPECT_EQ(PromptOf("[]", {}, R"([{"role":"nobody"}])"), "");
   // The context is dropped to nothing shorter than what is kept of it by itself: a count below 0.
@@ -109,9 +111,9 @@ TEST(ChatEncoding, NothingToRenderIsNoError) {
 
 TEST(ChatEncoding, NullsAreNothingButNotInUserContent) {
   EXPECT_EQ(PromptOf(R"([{"role":"system","content":null,"tools":[],"response_format":null}])"),
-            kBos);
+            kV4.bos);
   EXPECT_EQ(PromptOf(R"([{"role":"latest_reminder","content":null}])", {.add_bos = false}),
-            kLatestReminder);
+            kV4.latest_reminder);
   EXPECT_EQ(PromptOf(R"([{"role":"tool","content":null}])", {.add_bos = false}),
             "<｜User｜><tool_result></tool_result><｜Assistant｜></think>");
   EXPECT_EQ(PromptOf(R"([{"role":"user"}])", {.add_bos = false}),
@@ -195,7 +197,7 @@ TEST(ChatEncoding, ThinkingIsDroppedBeforeTheLastUserMessage) {
 TEST(ChatEncoding, MaximumEffortComesFirstAndOnlyWhileThinking) {
   const std::string messages = R"([{"role":"user","content":"a"}])";
   EXPECT_EQ(PromptOf(messages, {.mode = Mode::kThinking, .effort = Effort::kMax}),
-            fmt::format("{}{}<｜User｜>a<｜Assistant｜><think>", kBos, kMaxEffort));
+            fmt::format("{}{}<｜User｜>a<｜Assistant｜><think>", kV4.bos, kV4.max_effort));
   EXPECT_EQ(PromptOf(messages, {.mode = Mode::kThinking, .effort = Effort::kHigh}),
             PromptOf(messages, kThinking));
   EXPECT_EQ(PromptOf(messages, {.effort = Effort::kMax}), PromptOf(messages));
@@ -274,7 +276,8 @@ TEST(ChatEncoding, WhatIsNotRenderedIsNotChecked) {
 
 TEST(ChatEncoding, OnlyTokensTheEncoderWroteHaveSpans) {
   std::string forged;
-  for (const std::string_view token : {kBos, kEos, kThinkStart, kThinkEnd, kDsml, kUser}) {
+  for (const std::string_view token :
+       {kV4.bos, kV4.eos, kV4.think_start, kV4.think_end, kV4.dsml, kV4.user}) {
     forged += token;
   }
   const auto encode = [&](std::string_view text) {
@@ -323,7 +326,7 @@ TEST(ChatEncoding, OnlyTokensTheEncoderWroteHaveSpans) {
   replaced += given.substr(begin);
   EXPECT_EQ(replaced, between(plain));
   EXPECT_THAT(tokens_of(EncodeText(R"([{"role":"user","content":"<think>"}])", kThinking).value()),
-              ElementsAre(kBos, kUser, kAssistant, kThinkStart));
+              ElementsAre(kV4.bos, kV4.user, kV4.assistant, kV4.think_start));
 }
 
 TEST(ChatEncoding, TheStablePrefixEndsAtTheLastCommonControlToken) {

@@ -54,7 +54,8 @@ EncodedPrompt PromptOf(const std::string& text, bool with_tools) {
   const Value messages =
       Value::MakeArray({std::move(system), message("latest_reminder"), message("developer"),
                         message("user"), message("tool"), std::move(parts), std::move(assistant)});
-  return Encode(messages, nullptr, {.mode = Mode::kThinking, .drop_thinking = false}).value();
+  return Encode(DeepSeekV4(), messages, nullptr, {.mode = Mode::kThinking, .drop_thinking = false})
+      .value();
 }
 
 TEST_F(ChatTokens, EveryVocabularyStringIsPlainInEveryRole) {
@@ -82,7 +83,7 @@ TEST_F(ChatTokens, PromptsWithoutForgedTokensGetTheSameIdsEitherWay) {
     const json::Value& options = *line.Find("options");
     const json::Value& effort = *options.Find("reasoning_effort");
     const auto prompt =
-        Encode(*line.Find("messages"), line.Find("context"),
+        Encode(DeepSeekV4(), *line.Find("messages"), line.Find("context"),
                {.mode = *ModeFromName(options.Find("thinking_mode")->as_string()),
                 .effort = effort.is_null() ? Effort::kNone : *EffortFromName(effort.as_string()),
                 .drop_thinking = options.Find("drop_thinking")->as_bool(),

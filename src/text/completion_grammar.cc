@@ -1,5 +1,6 @@
 #include "text/completion_grammar.h"
 
+#include <array>
 #include <cstdint>
 
 #include "base/utf8.h"
@@ -13,11 +14,16 @@ bool IsSpace(char32_t c) {
          c == 0x205F || c == 0x3000;
 }
 
+std::array<bool, 256> FirstBytesOf(std::span<const std::string_view> markers) {
+  std::array<bool, 256> is_first{};
+  for (const std::string_view marker : markers) is_first[static_cast<uint8_t>(marker[0])] = true;
+  return is_first;
+}
+
 }  // namespace
 
 Scan ScanFor(std::span<const std::string_view> markers, std::string_view text) {
-  std::array<bool, 256> is_first{};
-  for (const std::string_view marker : markers) is_first[static_cast<uint8_t>(marker[0])] = true;
+  const std::array<bool, 256> is_first = FirstBytesOf(markers);
   for (size_t i = 0; i < text.size(); ++i) {
     if (!is_first[static_cast<uint8_t>(text[i])]) continue;
     const std::string_view rest = text.substr(i);
@@ -27,6 +33,17 @@ Scan ScanFor(std::span<const std::string_view> markers, std::string_view text) {
     }
   }
   return {text.size(), nullptr};
+}
+
+bool HoldsAny(std::span<const std::string_view> markers, std::string_view text) {
+  const std::array<bool, 256> is_first = FirstBytesOf(markers);
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!is_first[static_cast<uint8_t>(text[i])]) continue;
+    for (const std::string_view marker : markers) {
+      if (text.substr(i).starts_with(marker)) return true;
+    }
+  }
+  return false;
 }
 
 size_t SpaceRun(std::string_view text) {
@@ -39,10 +56,11 @@ size_t SpaceRun(std::string_view text) {
   return end;
 }
 
-std::optional<std::string_view> InvokeNameOf(std::string_view head, bool parameter_follows) {
+std::optional<std::string_view> InvokeNameOf(const WireDialect& dialect, std::string_view head,
+                                             bool parameter_follows) {
   head.remove_prefix(SpaceRun(head));
-  if (!head.starts_with(kNameHead)) return std::nullopt;
-  head.remove_prefix(kNameHead.size());
+  if (!head.starts_with(dialect.name_head)) return std::nullopt;
+  head.remove_prefix(dialect.name_head.size());
   // A call without parameters has an empty line in their place.
   if (!parameter_follows && head.ends_with("\n\n")) head.remove_suffix(1);
   if (!head.ends_with(kNameTail)) return std::nullopt;

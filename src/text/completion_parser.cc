@@ -1,6 +1,7 @@
 #include "text/completion_parser.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 #include <utility>
 
@@ -12,7 +13,8 @@ namespace {
 
 class StrictParser {
  public:
-  explicit StrictParser(std::string_view text) : text_(text) {}
+  StrictParser(const WireDialect& dialect, std::string_view text)
+      : dialect_(dialect), text_(text) {}
 
   Result<ParsedMessage> Run(Mode mode);
 
@@ -30,6 +32,7 @@ class StrictParser {
   Result<ToolCall> ParseInvoke();
   Status ParseParameter(std::string& arguments, std::unordered_set<std::string_view>& names);
 
+  const WireDialect& dialect_;
   const std::string_view text_;
   size_t at_ = 0;
 };
@@ -57,7 +60,7 @@ bool StrictParser::Accept(std::string_view literal) {
 
 // `part` lies inside the completion.
 Status StrictParser::CheckPlain(std::string_view part, std::string_view name) const {
-  for (const std::string_view token : kForbidden) {
+  for (const std::string_view token : dialect_.forbidden) {
     if (const size_t found = part.find(token); found != std::string_view::npos) {
       return BadInput("byte {}: expected no control token in the {}, found {}",
                       static_cast<size_t>(part.data() - text_.data()) + found, name, token);
@@ -77,19 +80,19 @@ Result<ParsedMessage> StrictParser::Run(Mode mode) {
   }
   ParsedMessage message;
   if (mode == Mode::kThinking) {
-    const Next end = Find(kThinkEnd, kBlockOpen);
+    const Next end = Find(dialect_.think_end, dialect_.block_open);
     if (end.at == std::string_view::npos || !end.is_first) {
-      return Expected(fmt::format("{} before the content", kThinkEnd),
+      return Expected(fmt::format("{} before the content", dialect_.think_end),
                       std::min(end.at, text_.size()));
     }
     const std::string_view reasoning = text_.substr(0, end.at);
     DSV4_TRY(CheckPlain(reasoning, "reasoning"));
     message.reasoning_content = reasoning;
-    at_ = end.at + kThinkEnd.size();
+    at_ = end.at + dialect_.think_end.size();
   }
-  const Next end = Find(kEos, kBlockOpen);
+  const Next end = Find(dialect_.eos, dialect_.block_open);
   if (end.at == std::string_view::npos) {
-    return Expected(fmt::format("{} after the content", kEos), text_.size());
+    return Expected(fmt::format("{} after the content", dialect_.eos), text_.size());
   }
   const std::string_view content = text_.substr(at_, end.at - at_);
   DSV4_TRY(CheckPlain(content, "content"));
@@ -97,66 +100,73 @@ Result<ParsedMessage> StrictParser::Run(Mode mode) {
   at_ = end.at;
   if (!end.is_first) DSV4_TRY(ParseBlock(message));
   // A block may end the text by itself.
-  if (!Accept(kEos) && at_ != text_.size()) return Expected(kEos, at_);
-  if (at_ != text_.size()) return Expected(fmt::format("the end after {}", kEos), at_);
+  if (!Accept(dialect_.eos) && at_ != text_.size()) return Expected(dialect_.eos, at_);
+  if (at_ != text_.size()) return Expected(fmt::format("the end after {}", dialect_.eos), at_);
   return message;
 }
 
 Status StrictParser::ParseBlock(ParsedMessage& message) {
-  at_ += kBlockOpen.size();
+  at_ += dialect_.block_open.size();
   for (;;) {
     if (!Accept(kItemEnd)) return Expected("'>' and a newline", at_);
-    if (Accept(kBlockClose)) return {};
-    if (!Accept(kInvokeOpen))
-      return Expected(fmt::format("{} or {}", kInvokeOpen, kBlockClose), at_);
+    if (Accept(dialect_.calls_tail)) return {};
+    if (!Accept(dialect_.invoke_open))
+      return Expected(fmt::format("{} or {}", dialect_.invoke_open, dialect_.calls_tail), at_);
     DSV4_ASSIGN(ToolCall call, ParseInvoke());
     message.tool_calls.push_back(std::move(call));
   }
 }
 
 Result<ToolCall> StrictParser::ParseInvoke() {
-  const Next end = Find(kParameterOpen, kInvokeClose);
+  const Next end = Find(dialect_.parameter_open, dialect_.invoke_close);
   if (end.at == std::string_view::npos) {
-    return Expected(fmt::format("{} or {}", kParameterOpen, kInvokeClose), text_.size());
+    return Expected(fmt::format("{} or {}", dialect_.parameter_open, dialect_.invoke_close),
+                    text_.size());
   }
-  const auto name = InvokeNameOf(text_.substr(at_, end.at - at_), end.is_first);
-  if (!name) return Expected("the head of an invoke, name=\"…\"> and a newline", at_);
+  const auto name = InvokeNameOf(dialect_, text_.substr(at_, end.at - at_), end.is_first);
+  if (!name)
+    return Expected(fmt::format("the head of an invoke, {}…\"> and a newline", dialect_.name_head),
+                    at_);
   at_ = end.at;
   std::string arguments = "{";
   std::unordered_set<std::string_view> names;
-  while (Accept(kParameterOpen)) DSV4_TRY(ParseParameter(arguments, names));
-  if (!Accept(kInvokeClose)) {
-    return Expected(fmt::format("{} or {}", kParameterOpen, kInvokeClose), at_);
+  while (Accept(dialect_.parameter_open)) DSV4_TRY(ParseParameter(arguments, names));
+  if (!Accept(dialect_.invoke_close)) {
+    return Expected(fmt::format("{} or {}", dialect_.parameter_open, dialect_.invoke_close), at_);
   }
   return ToolCall{std::string(*name), arguments + '}'};
 }
 
 Status StrictParser::ParseParameter(std::string& arguments,
                                     std::unordered_set<std::string_view>& names) {
-  const size_t close = text_.find(kParameterClose, at_);
-  if (close == std::string_view::npos) return Expected(kParameterTail, text_.size());
+  const size_t close = text_.find(dialect_.bare_parameter_close, at_);
+  if (close == std::string_view::npos) return Expected(dialect_.parameter_tail, text_.size());
   const std::string_view parameter = text_.substr(at_, close - at_);
-  if (!parameter.starts_with(kParameterNameHead)) return Expected("' name=\"'", at_);
-  const size_t string_mark = parameter.find(kStringTrue, kParameterNameHead.size());
-  const size_t other_mark =
-      parameter.substr(0, string_mark).find(kStringFalse, kParameterNameHead.size());
+  if (!parameter.starts_with(dialect_.parameter_name_head))
+    return Expected(fmt::format("'{}'", dialect_.parameter_name_head), at_);
+  const size_t string_mark =
+      parameter.find(dialect_.string_true, dialect_.parameter_name_head.size());
+  const size_t other_mark = parameter.substr(0, string_mark)
+                                .find(dialect_.string_false, dialect_.parameter_name_head.size());
   const bool is_string = other_mark == std::string_view::npos;
   const size_t mark = is_string ? string_mark : other_mark;
   if (mark == std::string_view::npos) {
-    return Expected("a parameter's name and string=\"true\"> or string=\"false\">", at_);
+    return Expected(
+        fmt::format("a parameter's name and {0}=\"true\"> or {0}=\"false\">", dialect_.string),
+        at_);
   }
-  const size_t begin = mark + (is_string ? kStringTrue : kStringFalse).size();
+  const size_t begin = mark + (is_string ? dialect_.string_true : dialect_.string_false).size();
   if (!parameter.ends_with('<') || begin == parameter.size()) return Expected("'<'", close);
-  const std::string_view name =
-      parameter.substr(kParameterNameHead.size(), mark - kParameterNameHead.size());
+  const std::string_view name = parameter.substr(dialect_.parameter_name_head.size(),
+                                                 mark - dialect_.parameter_name_head.size());
   const std::string_view value = parameter.substr(begin, parameter.size() - 1 - begin);
   if (!names.insert(name).second) {
     return BadInput("byte {}: expected each parameter once, found a second {}",
-                    at_ + kParameterNameHead.size(), json::Quote(name));
+                    at_ + dialect_.parameter_name_head.size(), json::Quote(name));
   }
   arguments += fmt::format("{}{}: {}", names.size() > 1 ? ", " : "", json::Quote(name),
                            is_string ? json::Quote(value) : value);
-  at_ = close + kParameterClose.size();
+  at_ = close + dialect_.bare_parameter_close.size();
   if (!Accept(kItemEnd)) return Expected("'>' and a newline", at_);
   return {};
 }
@@ -178,8 +188,9 @@ json::Value ParsedMessage::ToJson() const {
                             {"tool_calls", std::move(calls)}});
 }
 
-Result<ParsedMessage> ParseCompletion(std::string_view text, Mode mode) {
-  return StrictParser(text).Run(mode);
+Result<ParsedMessage> ParseCompletion(const WireDialect& dialect, std::string_view text,
+                                      Mode mode) {
+  return StrictParser(dialect, text).Run(mode);
 }
 
 }  // namespace dsv4::chat

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/chat_format.h"
+#include "text/chat_mode.h"
+#include "text/wire_dialect.h"
 
 namespace dsv4::chat {
 
@@ -30,6 +31,6 @@ struct ParsedMessage {
 };
 
 // Errors name the byte offset, what was expected and what was found.
-Result<ParsedMessage> ParseCompletion(std::string_view text, Mode mode);
+Result<ParsedMessage> ParseCompletion(const WireDialect& dialect, std::string_view text, Mode mode);
 
 }  // namespace dsv4::chat

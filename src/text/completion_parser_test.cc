@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string Message(std::string_view completion, Mode mode = Mode::kChat) {
-  const auto message = ParseCompletion(completion, mode);
+  const auto message = ParseCompletion(DeepSeekV4(), completion, mode);
   return message ? json::Dump(message->ToJson()) : message.error().message;
 }
 
@@ -21,7 +21,7 @@ std::string Block(std::string_view invokes) {
 }
 
 std::string ArgumentsOf(std::string_view invoke) {
-  const auto message = ParseCompletion(Block(invoke), Mode::kChat);
+  const auto message = ParseCompletion(DeepSeekV4(), Block(invoke), Mode::kChat);
   return message ? message->tool_calls.at(0).arguments : message.error().message;
 }
 
@@ -33,7 +33,7 @@ TEST(CompletionParser, AllGoldenCompletionsGiveTheirMessageOrAnError) {
     if (completion == nullptr) continue;
     const std::string& id = line.Find("id")->as_string();
     const Mode mode = *ModeFromName(line.Find("mode")->as_string());
-    const auto message = ParseCompletion(completion->as_string(), mode);
+    const auto message = ParseCompletion(DeepSeekV4(), completion->as_string(), mode);
     if (line.Find("error") != nullptr) {
       ++num_errors;
       EXPECT_FALSE(message) << id;
@@ -73,7 +73,7 @@ TEST(CompletionParser, TheBlockMayEndTheTextAndMayBeEmpty) {
 
 TEST(CompletionParser, InvokeHeadsAllowPythonsWhiteSpaceAndAnEmptyLineWithoutParameters) {
   const auto name_of = [](std::string_view invoke) {
-    const auto message = ParseCompletion(Block(invoke), Mode::kChat);
+    const auto message = ParseCompletion(DeepSeekV4(), Block(invoke), Mode::kChat);
     return message ? message->tool_calls.at(0).name : "error";
   };
   EXPECT_EQ(name_of("<｜DSML｜invoke name=\"f\">\n</｜DSML｜invoke>\n"), "f");

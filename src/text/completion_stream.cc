@@ -10,23 +10,14 @@
 namespace dsv4::chat {
 namespace {
 
-// Whole markers, as they count here.
-constexpr std::string_view kBlockHead = "\n\n<｜DSML｜tool_calls>\n";
-constexpr std::string_view kInvokeEnd = "</｜DSML｜invoke>\n";
-constexpr std::string_view kParameterMarker = "</｜DSML｜parameter";
-constexpr std::string_view kParameterEnd = "</｜DSML｜parameter>\n";
-constexpr size_t kLongestMarker = 32;
-static_assert(kBlockHead.size() <= kLongestMarker && kBos.size() <= kLongestMarker &&
-              kEos.size() <= kLongestMarker && kParameterEnd.size() <= kLongestMarker);
-
 bool IsProperPrefix(std::string_view text, std::string_view marker) {
   return text.size() < marker.size() && marker.starts_with(text);
 }
 
 }  // namespace
 
-CompletionStream::CompletionStream(Mode mode)
-    : state_(mode == Mode::kThinking ? State::kReasoning : State::kContent) {}
+CompletionStream::CompletionStream(const WireDialect& dialect, Mode mode)
+    : dialect_(dialect), state_(mode == Mode::kThinking ? State::kReasoning : State::kContent) {}
 
 std::vector<StreamEvent> CompletionStream::Feed(std::string_view bytes) {
   if (state_ == State::kDone) return {};
@@ -44,7 +35,7 @@ std::vector<StreamEvent> CompletionStream::Finish() {
       EmitText(Raw());
       End(false);
     } else if (state_ == State::kValue) {
-      const bool stopped = Raw() == kEos;
+      const bool stopped = Raw() == dialect_.eos;
       if (stopped) {
         malformed_ = true;
       } else {
@@ -81,7 +72,7 @@ void CompletionStream::Run() {
     if (outcome == Outcome::kWaiting) return;
     if (outcome == Outcome::kAdvanced) continue;
     // What goes back as content may begin with EOS, which has yet to come whole.
-    if (!ending_ && IsProperPrefix(Raw(), kEos)) return;
+    if (!ending_ && IsProperPrefix(Raw(), dialect_.eos)) return;
     Recover();
   }
 }
@@ -110,23 +101,23 @@ CompletionStream::Outcome CompletionStream::Step() {
 }
 
 CompletionStream::Outcome CompletionStream::StepText() {
-  static constexpr std::array<std::string_view, 2> kInReasoning = {kThinkEnd, kEos};
-  static constexpr std::array<std::string_view, 2> kInContent = {kEos, kBlockHead};
   const bool in_reasoning = state_ == State::kReasoning;
-  const Scan scan = ScanFor(in_reasoning ? kInReasoning : kInContent, Raw());
+  const std::array<std::string_view, 2> markers = {
+      dialect_.eos, in_reasoning ? dialect_.think_end : dialect_.block_head};
+  const Scan scan = ScanFor(markers, Raw());
   EmitText(Raw().substr(0, scan.text_end));
   Commit(scan.text_end);
   if (scan.marker == nullptr) return Outcome::kWaiting;
-  if (*scan.marker == kEos) {
+  if (scan.marker == &markers[0]) {
     malformed_ = malformed_ || in_reasoning;
     End(true);
   } else if (in_reasoning) {
-    Commit(kThinkEnd.size());
+    Commit(dialect_.think_end.size());
     recent_.clear();
     state_ = State::kContent;
   } else {
     malformed_ = malformed_ || after_block_;
-    matched_ = kBlockHead.size();
+    matched_ = dialect_.block_head.size();
     state_ = State::kItem;
   }
   return Outcome::kAdvanced;
@@ -142,12 +133,12 @@ CompletionStream::Outcome CompletionStream::Accept(std::string_view literal) {
 }
 
 CompletionStream::Outcome CompletionStream::StepItem() {
-  const Outcome invoke = Accept(kInvokeOpen);
+  const Outcome invoke = Accept(dialect_.invoke_open);
   if (invoke == Outcome::kAdvanced) {
     state_ = State::kInvokeName;
     return invoke;
   }
-  const Outcome close = Accept(kBlockClose);
+  const Outcome close = Accept(dialect_.calls_tail);
   if (close == Outcome::kAdvanced) {
     Commit(matched_);
     after_block_ = true;
@@ -173,15 +164,16 @@ CompletionStream::Outcome CompletionStream::FindHeadEnd(std::span<const std::str
 }
 
 CompletionStream::Outcome CompletionStream::StepInvokeName() {
-  static constexpr std::array<std::string_view, 2> kEnds = {kParameterOpen, kInvokeClose};
+  const std::array<std::string_view, 2> ends = {dialect_.parameter_open, dialect_.invoke_close};
   const std::string_view begun = Rest().substr(SpaceRun(Rest()));
-  if (!begun.starts_with(kNameHead) && !kNameHead.starts_with(begun)) return Outcome::kMismatch;
+  if (!begun.starts_with(dialect_.name_head) && !dialect_.name_head.starts_with(begun))
+    return Outcome::kMismatch;
   size_t end = 0;
-  if (const Outcome found = FindHeadEnd(kEnds, &invoke_ahead_, &end); found != Outcome::kAdvanced)
+  if (const Outcome found = FindHeadEnd(ends, &invoke_ahead_, &end); found != Outcome::kAdvanced)
     return found;
   const std::string_view head = Rest();
-  const bool parameter_follows = head.substr(end).starts_with(kParameterOpen);
-  const auto name = InvokeNameOf(head.substr(0, end), parameter_follows);
+  const bool parameter_follows = head.substr(end).starts_with(dialect_.parameter_open);
+  const auto name = InvokeNameOf(dialect_, head.substr(0, end), parameter_follows);
   if (!name) return Outcome::kMismatch;
   Emit(StreamEvent::Kind::kCallStart, *name);
   Emit(StreamEvent::Kind::kArguments, "{");
@@ -193,12 +185,12 @@ CompletionStream::Outcome CompletionStream::StepInvokeName() {
 }
 
 CompletionStream::Outcome CompletionStream::StepCallItem() {
-  const Outcome parameter = Accept(kParameterOpen);
+  const Outcome parameter = Accept(dialect_.parameter_open);
   if (parameter == Outcome::kAdvanced) {
     state_ = State::kParameterName;
     return parameter;
   }
-  const Outcome end = Accept(kInvokeEnd);
+  const Outcome end = Accept(dialect_.invoke_end);
   if (end == Outcome::kAdvanced) {
     CloseCall();
     Commit(matched_);
@@ -209,50 +201,52 @@ CompletionStream::Outcome CompletionStream::StepCallItem() {
 }
 
 CompletionStream::Outcome CompletionStream::StepParameterName() {
-  static constexpr std::array<std::string_view, 3> kEnds = {kStringTrue, kStringFalse,
-                                                            kParameterClose};
+  const std::array<std::string_view, 3> ends = {dialect_.string_true, dialect_.string_false,
+                                                dialect_.bare_parameter_close};
   const std::string_view head = Rest();
-  if (IsProperPrefix(head, kParameterNameHead)) return Outcome::kWaiting;
-  if (!head.starts_with(kParameterNameHead)) return Outcome::kMismatch;
+  if (IsProperPrefix(head, dialect_.parameter_name_head)) return Outcome::kWaiting;
+  if (!head.starts_with(dialect_.parameter_name_head)) return Outcome::kMismatch;
   size_t end = 0;
-  if (const Outcome found = FindHeadEnd(kEnds, &parameter_ahead_, &end);
-      found != Outcome::kAdvanced)
+  if (const Outcome found = FindHeadEnd(ends, &parameter_ahead_, &end); found != Outcome::kAdvanced)
     return found;
   const std::string_view tail = head.substr(end);
-  if (end < kParameterNameHead.size() || tail.starts_with(kParameterClose)) {
+  if (end < dialect_.parameter_name_head.size() ||
+      tail.starts_with(dialect_.bare_parameter_close)) {
     return Outcome::kMismatch;
   }
-  value_is_string_ = tail.starts_with(kStringTrue);
+  value_is_string_ = tail.starts_with(dialect_.string_true);
   const std::string_view name =
-      head.substr(kParameterNameHead.size(), end - kParameterNameHead.size());
+      head.substr(dialect_.parameter_name_head.size(), end - dialect_.parameter_name_head.size());
   Emit(StreamEvent::Kind::kArguments, fmt::format("{}{}: {}", names_.empty() ? "" : ", ",
                                                   json::Quote(name), value_is_string_ ? "\"" : ""));
   if (!names_.insert(std::string(name)).second) malformed_ = true;
-  Commit(matched_ + end + (value_is_string_ ? kStringTrue : kStringFalse).size());
+  Commit(matched_ + end + (value_is_string_ ? dialect_.string_true : dialect_.string_false).size());
   state_ = State::kValue;
   return Outcome::kAdvanced;
 }
 
 CompletionStream::Outcome CompletionStream::StepValue() {
-  static constexpr std::array<std::string_view, 2> kMarkers = {kParameterMarker, kParameterClose};
-  Scan scan = ScanFor(kMarkers, Raw());
+  const std::array<std::string_view, 2> markers = {dialect_.parameter_close,
+                                                   dialect_.bare_parameter_close};
+  Scan scan = ScanFor(markers, Raw());
   // EOS counts only as the last thing of all; so does the beginning of it.
   if (scan.marker == nullptr) {
     const std::string_view text = Raw();
-    for (size_t i = text.size() - std::min(text.size(), kEos.size()); i < scan.text_end; ++i) {
-      if (kEos.starts_with(text.substr(i))) scan.text_end = i;
+    for (size_t i = text.size() - std::min(text.size(), dialect_.eos.size()); i < scan.text_end;
+         ++i) {
+      if (dialect_.eos.starts_with(text.substr(i))) scan.text_end = i;
     }
   }
   EmitValue(Raw().substr(0, scan.text_end));
   Commit(scan.text_end);
   if (scan.marker == nullptr) return Outcome::kWaiting;
-  if (*scan.marker == kParameterClose) return Outcome::kMismatch;  // without its '<'
+  if (scan.marker == &markers[1]) return Outcome::kMismatch;
   state_ = State::kValueEnd;
   return Outcome::kAdvanced;
 }
 
 CompletionStream::Outcome CompletionStream::StepValueEnd() {
-  const Outcome outcome = Accept(kParameterEnd);
+  const Outcome outcome = Accept(dialect_.parameter_end);
   if (outcome != Outcome::kAdvanced) return outcome;
   if (std::exchange(value_is_string_, false)) Emit(StreamEvent::Kind::kArguments, "\"");
   Commit(matched_);
@@ -265,7 +259,7 @@ void CompletionStream::Recover() {
   CloseCall();
   state_ = State::kContent;
   matched_ = 0;
-  if (Raw().starts_with(kEos)) return;
+  if (Raw().starts_with(dialect_.eos)) return;
   const auto length = static_cast<size_t>(utf8::DecodeAt(Raw(), 0).length);
   EmitText(Raw().substr(0, length));
   Commit(length);
@@ -293,10 +287,11 @@ void CompletionStream::EmitText(std::string_view text) {
   if (!in_reasoning && after_block_) malformed_ = true;
   if (malformed_) return;
   recent_ += text;
-  malformed_ = std::any_of(kForbidden.begin(), kForbidden.end(), [&](std::string_view token) {
-    return recent_.find(token) != std::string::npos;
-  });
-  if (recent_.size() > kLongestMarker) recent_.erase(0, recent_.size() - kLongestMarker);
+  malformed_ =
+      std::any_of(dialect_.forbidden.begin(), dialect_.forbidden.end(),
+                  [&](std::string_view token) { return recent_.find(token) != std::string::npos; });
+  const size_t kept = dialect_.longest_forbidden;
+  if (recent_.size() > kept) recent_.erase(0, recent_.size() - kept);
 }
 
 void CompletionStream::EmitValue(std::string_view text) {

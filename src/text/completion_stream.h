@@ -22,8 +22,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "text/chat_format.h"
+#include "text/chat_mode.h"
 #include "text/completion_parser.h"
+#include "text/wire_dialect.h"
 
 namespace dsv4::chat {
 
@@ -46,7 +47,8 @@ struct StreamEvent {
 
 class CompletionStream {
  public:
-  explicit CompletionStream(Mode mode);
+  // The dialect must outlive this.
+  CompletionStream(const WireDialect& dialect, Mode mode);
 
   // Takes the next bytes. Holds back only what might still become a marker or a character.
   std::vector<StreamEvent> Feed(std::string_view bytes);
@@ -61,9 +63,9 @@ class CompletionStream {
     kReasoning,
     kContent,
     kItem,           // in the block: an invoke or the block's end
-    kInvokeName,     // after kInvokeOpen, up to the first parameter or the invoke's end
+    kInvokeName,     // after invoke_open, up to the first parameter or the invoke's end
     kCallItem,       // a parameter or the invoke's end
-    kParameterName,  // after kParameterOpen, up to the value
+    kParameterName,  // after parameter_open, up to the value
     kValue,
     kValueEnd,
     kDone,
@@ -103,6 +105,7 @@ class CompletionStream {
   std::string_view Rest() const { return std::string_view(raw_).substr(begin_ + matched_); }
   std::string_view Raw() const { return std::string_view(raw_).substr(begin_); }
 
+  const WireDialect& dialect_;
   State state_;
   std::string undecoded_;  // the bytes of a character that is not whole yet
   // raw_[begin_…) is what no event accounts for yet; its first matched_ bytes are matched literals.

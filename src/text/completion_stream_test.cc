@@ -11,6 +11,9 @@
 namespace dsv4::chat {
 namespace {
 
+const std::string& kBos = DeepSeekV4().bos;
+const std::string& kEos = DeepSeekV4().eos;
+
 // What a stream came to.
 struct Outcome {
   ParsedMessage message;
@@ -61,7 +64,7 @@ class Collector {
 
 // Fed in pieces that end at `cuts` (ascending) and at the end.
 Outcome Stream(std::string_view text, Mode mode, const std::vector<size_t>& cuts = {}) {
-  CompletionStream stream(mode);
+  CompletionStream stream(DeepSeekV4(), mode);
   Collector collector;
   size_t begin = 0;
   for (const size_t cut : cuts) {
@@ -107,7 +110,7 @@ std::vector<Completion> GoldenCompletions() {
 // The stream agrees with the strict parser: the same message where that succeeds, and malformed or
 // cut where it does not.
 void ExpectAgreesWithStrict(const Completion& completion, const Outcome& outcome) {
-  const auto strict = ParseCompletion(completion.text, completion.mode);
+  const auto strict = ParseCompletion(DeepSeekV4(), completion.text, completion.mode);
   if (strict) {
     EXPECT_EQ(outcome.message, *strict) << completion.id;
     EXPECT_FALSE(outcome.malformed) << completion.id;
@@ -193,7 +196,7 @@ TEST(CompletionStream, MutatedCompletionsDoNotDependOnTheSplit) {
       const Completion mutated{golden.id, Mutate(golden.text, random), golden.mode};
       const Outcome whole = Stream(mutated.text, mutated.mode);
       ExpectAgreesWithStrict(mutated, whole);
-      num_strict += ParseCompletion(mutated.text, mutated.mode) ? 1 : 0;
+      num_strict += ParseCompletion(DeepSeekV4(), mutated.text, mutated.mode) ? 1 : 0;
       num_malformed += whole.malformed ? 1 : 0;
       ASSERT_EQ(Stream(mutated.text, mutated.mode, ByteByByte(mutated.text)), whole)
           << mutated.text;
@@ -235,7 +238,7 @@ TEST(CompletionStream, RandomMarkerSoupLosesNoText) {
       }
     }
     const Mode mode = random() % 2 == 0 ? Mode::kChat : Mode::kThinking;
-    CompletionStream stream(mode);
+    CompletionStream stream(DeepSeekV4(), mode);
     std::vector<StreamEvent> events = stream.Feed(text);
     for (StreamEvent& event : stream.Finish()) events.push_back(std::move(event));
     std::string found;
@@ -300,7 +303,7 @@ TEST(CompletionStream, RecoversByTheDocumentedRule) {
 }
 
 TEST(CompletionStream, HoldsBackOnlyWhatMayBecomeAMarker) {
-  CompletionStream stream(Mode::kThinking);
+  CompletionStream stream(DeepSeekV4(), Mode::kThinking);
   const auto text_of = [](const std::vector<StreamEvent>& events) {
     std::string text;
     for (const StreamEvent& event : events) text += event.text;
@@ -332,7 +335,8 @@ TEST(CompletionStream, LongNamesAndManyOpeningsTakeLinearTime) {
     calls += "<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n";
   }
   const std::string block = "\n\n<｜DSML｜tool_calls>\n" + calls + "</｜DSML｜tool_calls>";
-  EXPECT_EQ(Stream(block, Mode::kChat).message, ParseCompletion(block, Mode::kChat).value());
+  EXPECT_EQ(Stream(block, Mode::kChat).message,
+            ParseCompletion(DeepSeekV4(), block, Mode::kChat).value());
   // On both sides of the limit, in one piece and in many.
   for (size_t length = kMaxHeadBytes - 60; length < kMaxHeadBytes + 60; length += 3) {
     const std::string text = kOpen.substr(0, kOpen.size() - 3) + std::string(length, 'n') +

@@ -23,7 +23,7 @@ struct Outcome {
 // In pieces of 1 to `longest` bytes; in one where that is 0.
 Outcome Stream(std::string_view text, Mode mode, size_t longest, uint32_t seed) {
   std::minstd_rand random(seed + 1);
-  CompletionStream stream(mode);
+  CompletionStream stream(DeepSeekV4(), mode);
   MessageBuilder builder;
   Outcome outcome;
   int num_finishes = 0;
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Outcome whole = Stream(text, mode, 0, 0);
   DSV4_CHECK(Stream(text, mode, 1, 0) == whole);
   DSV4_CHECK(Stream(text, mode, 1 + data[1] % 32, data[1]) == whole);
-  if (const auto strict = ParseCompletion(text, mode)) {
+  if (const auto strict = ParseCompletion(DeepSeekV4(), text, mode)) {
     DSV4_CHECK(whole.message == *strict && !whole.malformed);
   }
   return 0;

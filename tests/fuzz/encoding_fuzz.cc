@@ -1,5 +1,6 @@
 // The first byte chooses the options; the rest is a JSON array of messages, or an object with
 // "messages" and "context": refused, or a prompt whose spans hold nothing a caller wrote.
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -19,8 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       json::Parse({reinterpret_cast<const char*>(data) + 1, size - 1});
   if (!input) return 0;
   const json::Value* messages = input->Find("messages");
-  const auto prompt =
-      chat::Encode(messages == nullptr ? *input : *messages, input->Find("context"), options);
+  const chat::WireDialect& dialect = chat::DeepSeekV4();
+  const auto prompt = chat::Encode(dialect, messages == nullptr ? *input : *messages,
+                                   input->Find("context"), options);
   if (!prompt) {
     DSV4_CHECK(!prompt.error().message.empty());
     return 0;
@@ -31,7 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     DSV4_CHECK(end <= span.begin && span.begin < span.end && span.end <= prompt->text.size());
     const std::string_view token =
         std::string_view(prompt->text).substr(span.begin, span.end - span.begin);
-    DSV4_CHECK(token == chat::kDsml || (token.starts_with('<') && token.ends_with('>')));
+    DSV4_CHECK(std::count(dialect.control_tokens.begin(), dialect.control_tokens.end(), token) ==
+               1);
     end = span.end;
   }
   DSV4_CHECK(chat::StablePrefixBytes(*prompt, *prompt) == end);
