@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <span>
+#include <utility>
 
 #include "checkpoint/safetensors.h"
 #include "model/model.h"
@@ -29,33 +29,22 @@ struct Arguments {
   bool quiet = false;
 };
 
-// Every file of the folder: of a converted checkpoint all ranks, else the one checkpoint.
-Result<std::vector<std::shared_ptr<const Checkpoint>>> OpenAll(
-    const std::filesystem::path& folder) {
-  std::vector<std::shared_ptr<const Checkpoint>> ranks;
-  int world = 1;
-  for (int rank = 0; rank < world; ++rank) {
-    DSV4_ASSIGN(Checkpoint checkpoint, Checkpoint::Open(folder, {.rank = rank}));
-    world = checkpoint.world();
-    ranks.push_back(std::make_shared<const Checkpoint>(std::move(checkpoint)));
-  }
-  return ranks;
-}
-
 void CountTensors(const Checkpoint& checkpoint, InspectReport* report) {
-  for (const TensorInfo& tensor : checkpoint.tensors()) {
+  for (const TensorInfo& tensor : checkpoint.file_tensors()) {
     InspectReport::TypeTotal& total = report->types[tensor.dtype];
     total.num_tensors += 1;
     total.bytes += static_cast<int64_t>(tensor.data.size());
   }
-  report->num_tensors += static_cast<int64_t>(checkpoint.tensors().size());
-  report->num_files += static_cast<int64_t>(checkpoint.files().size());
+  report->num_tensors = static_cast<int64_t>(checkpoint.file_tensors().size());
+  report->num_files = static_cast<int64_t>(checkpoint.files().size());
+  report->file_bytes = static_cast<int64_t>(checkpoint.data_bytes());
+  report->world = checkpoint.converted_world().value_or(1);
 }
 
 void Verify(const Checkpoint& checkpoint, InspectReport* report, Progress& progress) {
   progress.Start("verify", checkpoint.data_bytes());
   uint64_t done = 0;
-  for (const TensorInfo& tensor : checkpoint.tensors()) {
+  for (const TensorInfo& tensor : checkpoint.file_tensors()) {
     const TensorFaults faults = FindFaults(tensor, report->config.num_routed_experts);
     if (faults.any()) {
       report->faulty.push_back(
@@ -67,24 +56,22 @@ void Verify(const Checkpoint& checkpoint, InspectReport* report, Progress& progr
   progress.Finish();
 }
 
-Result<InspectReport> Describe(const std::filesystem::path& folder,
-                               std::span<const std::shared_ptr<const Checkpoint>> ranks) {
+Result<InspectReport> Describe(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
   InspectReport report;
   report.model = folder;
   DSV4_ASSIGN(report.config, model::LoadConfig(folder));
   report.parameters = model::CountParameters(report.config);
-  report.world = ranks.front()->world();
+  CountTensors(checkpoint, &report);
+  // Not those of the files: what every rank has is used once.
   uint64_t weights_bytes = 0;
-  for (const auto& checkpoint : ranks) {
-    CountTensors(*checkpoint, &report);
-    weights_bytes += checkpoint->data_bytes();
-  }
+  for (const TensorInfo& tensor : checkpoint.tensors()) weights_bytes += tensor.data.size();
   DSV4_ASSIGN(const MemoryInfo memory, ReadMemoryInfo());
   report.memory =
       model::PlanMemory(report.config, static_cast<int64_t>(weights_bytes),
                         model::Model::WorkspaceBytes(
                             report.config, model::Model::Options{}.max_rows, DefaultThreads()),
                         memory.available_bytes);
+  report.memory.joined_bytes = static_cast<int64_t>(checkpoint.joined_bytes());
   return report;
 }
 
@@ -99,28 +86,21 @@ void WarnOfUnused(const std::vector<std::string>& unused) {
 }
 
 Status Inspect(const Arguments& arguments) {
-  DSV4_ASSIGN(const std::filesystem::path folder, ModelPathFromArgument(arguments.model));
-  DSV4_ASSIGN(const auto ranks, OpenAll(folder));
-  DSV4_ASSIGN(InspectReport report, Describe(folder, ranks));
+  DSV4_ASSIGN(const std::filesystem::path folder, ModelFolderFromArgument(arguments.model));
+  DSV4_ASSIGN(Checkpoint opened, Checkpoint::Open(folder, {.join = false}));
+  const auto checkpoint = std::make_shared<const Checkpoint>(std::move(opened));
+  DSV4_ASSIGN(InspectReport report, Describe(folder, *checkpoint));
   if (arguments.verify) {
     report.verified = true;
     ProgressBar progress(arguments.quiet);
-    for (const auto& checkpoint : ranks) Verify(*checkpoint, &report, progress);
+    Verify(*checkpoint, &report, progress);
   }
-  // The tensors of several ranks are slices of what the configuration demands: not bound. A
-  // checkpoint that cannot be bound is still described, so that its faults are seen.
-  Status bound;
-  if (report.world == 1) {
-    Result<model::ModelWeights> weights = model::BindWeights(report.config, ranks.front());
-    if (weights) {
-      report.unused = std::move(weights->unused);
-    } else {
-      bound = std::unexpected(std::move(weights).error());
-    }
-  }
+  // A checkpoint that cannot be bound is still described, so that its faults are seen.
+  Result<model::ModelWeights> weights = model::BindWeights(report.config, checkpoint);
+  if (weights) report.unused = std::move(weights->unused);
   WarnOfUnused(report.unused);
   fmt::print("{}", arguments.json ? ReportJson(report) : ReportText(report));
-  DSV4_TRY(bound);
+  DSV4_TRY(std::move(weights));
   if (!report.faulty.empty()) {
     return BadInput("{}: {} tensors hold values that no weight may have, the first is {}",
                     folder.string(), report.faulty.size(), report.faulty.front().tensor);

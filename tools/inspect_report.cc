@@ -166,6 +166,7 @@ Value ConfigurationJson(const ModelConfig& c) {
 
 Value MemoryJson(const model::MemoryPlan& memory) {
   return Value::MakeObject({{"weights_bytes", Value::Int(memory.weights_bytes)},
+                            {"joined_bytes", Value::Int(memory.joined_bytes)},
                             {"kv_bytes_per_token", Value::Double(memory.kv_bytes_per_token())},
                             {"kv_bytes_at_1m_tokens", Value::Int(memory.kv_bytes(kMillionTokens))},
                             {"state_bytes_per_sequence", Value::Int(memory.state_bytes)},
@@ -201,8 +202,12 @@ std::string ReportText(const InspectReport& report) {
                       Scaled(static_cast<double>(parameters.active), ""),
                       Scaled(static_cast<double>(parameters.mtp), ""));
   text += fmt::format("tensors       {} in {} files, {}\n", report.num_tensors, report.num_files,
-                      BytesText(static_cast<double>(memory.weights_bytes)));
-  if (report.world > 1) text += fmt::format("converted     for {} ranks\n", report.world);
+                      BytesText(static_cast<double>(report.file_bytes)));
+  if (report.world > 1) {
+    text += fmt::format("converted     for {} ranks; {} of {} weights are joined in memory\n",
+                        report.world, BytesText(static_cast<double>(memory.joined_bytes)),
+                        BytesText(static_cast<double>(memory.weights_bytes)));
+  }
   for (const auto& [dtype, total] : report.types) {
     text += fmt::format("  {:<12}{:>7} tensors {:>10}\n", Name(dtype), total.num_tensors,
                         BytesText(static_cast<double>(total.bytes)));

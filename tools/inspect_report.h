@@ -33,6 +33,7 @@ struct InspectReport {
   std::map<DType, TypeTotal> types;
   int64_t num_tensors = 0;
   int64_t num_files = 0;
+  int64_t file_bytes = 0;
   int world = 1;  // ranks of a converted checkpoint
   std::vector<std::string> unused;
 
@@ -42,7 +43,7 @@ struct InspectReport {
 
 std::string ReportText(const InspectReport& report);
 // One object: model, config (the names of config.json), parameters {total, active_per_token, mtp},
-// tensors, files, ranks, types {DTYPE: {tensors, bytes}}, memory {weights_bytes,
+// tensors, files, ranks, types {DTYPE: {tensors, bytes}}, memory {weights_bytes, joined_bytes,
 // kv_bytes_per_token, kv_bytes_at_1m_tokens, state_bytes_per_sequence, workspace_bytes,
 // available_bytes, context_tokens, longest_context_tokens, verdict}, unused [names]; verified:
 // faults [{file, tensor, nan, infinite, nan_scales, out_of_range}].

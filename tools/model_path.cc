@@ -37,4 +37,13 @@ Result<fs::path> ModelPathFromArgument(const std::string& model) {
   return ResolveModel(model, HubCache());
 }
 
+Result<fs::path> ModelFolderFromArgument(const std::string& model) {
+  DSV4_ASSIGN(fs::path path, ModelPathFromArgument(model));
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return path;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  return BadInput("{}: expected the folder of a model, found a file; give the folder: {}",
+                  path.string(), folder.string());
+}
+
 }  // namespace dsv4::tools

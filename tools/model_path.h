@@ -12,4 +12,7 @@ namespace dsv4::tools {
 // $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
 Result<std::filesystem::path> ModelPathFromArgument(const std::string& model);
 
+// The same, and it must be a folder: one file of a model is refused with its folder's name.
+Result<std::filesystem::path> ModelFolderFromArgument(const std::string& model);
+
 }  // namespace dsv4::tools

@@ -51,6 +51,19 @@ TEST_F(ModelPath, PathIsTakenAsItIs) {
   EXPECT_EQ(ModelPathFromArgument(folder_.path().string()).value(), folder_.path());
 }
 
+TEST_F(ModelPath, FileOfAModelIsRefusedWithItsFolder) {
+  const fs::path file = folder_.Write("m/model0-mp2.safetensors", "x");
+  const auto path = ModelFolderFromArgument(file.string());
+  ASSERT_FALSE(path);
+  EXPECT_EQ(path.error().kind, ErrorKind::kBadInput);
+  EXPECT_THAT(
+      path.error().message,
+      HasSubstr("model0-mp2.safetensors: expected the folder of a model, found a file; give "
+                "the folder: " +
+                (folder_ / "m").string()));
+  EXPECT_EQ(ModelFolderFromArgument((folder_ / "m").string()).value(), folder_ / "m");
+}
+
 TEST_F(ModelPath, DefaultCacheIsInTheHomeFolder) {
   const fs::path snapshot = Cache(".cache/huggingface/hub");
   EXPECT_EQ(ModelPathFromArgument("org/name").value(), snapshot);

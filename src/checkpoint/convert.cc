@@ -235,10 +235,9 @@ uint64_t DataBytes(std::span<const ConvertedTensor> tensors) {
 }  // namespace
 
 Status ConvertCheckpoint(const ConvertOptions& options, Progress& progress) {
-  DSV4_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(options.source));
-  if (checkpoint.world() > 1) {
-    return BadInput("{}: is converted for {} ranks already", options.source.string(),
-                    checkpoint.world());
+  DSV4_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(options.source, {.join = false}));
+  if (const int world = checkpoint.converted_world().value_or(1); world > 1) {
+    return BadInput("{}: is converted for {} ranks already", options.source.string(), world);
   }
   DSV4_ASSIGN(const TensorsByName tensors, TensorsByCanonicalName(checkpoint));
   DSV4_ASSIGN(std::optional<json::Value> config, ReadConfig(options.source));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/list_text.h"
 #include "base/read_file.h"
 
 namespace dsv4 {
@@ -59,10 +60,6 @@ std::vector<std::string> Names(const fs::path& folder) {
   }
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::string ListText(const std::vector<std::string>& names) {
-  return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 // "org/name" of every model in the cache.

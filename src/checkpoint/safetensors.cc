@@ -10,9 +10,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/list_text.h"
 #include "base/read_file.h"
 #include "checkpoint/header.h"
 #include "checkpoint/index.h"
+#include "checkpoint/joined.h"
+#include "platform/file_pages.h"
 #include "platform/mmap_file.h"
 #include "platform/output_file.h"
 
@@ -24,11 +27,14 @@ struct Checkpoint::Impl {
   fs::path folder;
   std::vector<fs::path> files;
   std::vector<MappedFile> maps;
-  std::vector<TensorInfo> tensors;
-  std::unordered_map<std::string_view, size_t> by_name;  // views of tensors[i].name
+  std::vector<TensorInfo> file_tensors;
+  std::optional<JoinedTensors> joined;                   // of several ranks
+  std::unordered_map<std::string_view, size_t> by_name;  // views of tensors()[i].name
   uint64_t data_bytes = 0;
-  int rank = 0;
-  int world = 1;
+  std::optional<int> rank;
+  std::optional<int> world;
+
+  const std::vector<TensorInfo>& tensors() const { return joined ? joined->tensors : file_tensors; }
 
   Status AddFile(const fs::path& path);
   Status IndexNames();
@@ -38,6 +44,7 @@ struct Checkpoint::Impl {
 namespace {
 
 constexpr size_t kLengthBytes = 8;
+constexpr int kMostRanks = 1024;
 
 // "model{rank}-mp{world}.safetensors"
 struct ConvertedName {
@@ -60,7 +67,7 @@ std::optional<ConvertedName> ParseConvertedName(std::string_view name) {
   };
   const bool matches = literal("model") && number(&parsed.rank) && literal("-mp") &&
                        number(&parsed.world) && name == ".safetensors";
-  if (!matches || parsed.world < 1) return std::nullopt;
+  if (!matches || parsed.world < 1 || parsed.world > kMostRanks) return std::nullopt;
   return parsed;
 }
 
@@ -73,14 +80,6 @@ Result<std::vector<std::string>> FileNames(const fs::path& folder) {
   if (error) return Failed("{}: cannot be listed: {}", folder.string(), error.message());
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::string ListText(const std::vector<std::string>& names, size_t at_most) {
-  if (names.empty()) return "nothing";
-  const size_t shown = std::min(names.size(), at_most);
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
-  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
 }
 
 // The world size of the converted files in `names`, or nullopt where there are none.
@@ -113,10 +112,11 @@ Status CheckPresent(const fs::path& folder, const std::vector<std::string>& file
 struct Contents {
   std::vector<std::string> files;
   std::optional<CheckpointIndex> index;
-  ConvertedName converted;
+  std::optional<int> world;  // of a converted checkpoint
 };
 
-Result<Contents> FindContents(const fs::path& folder, int rank) {
+// `rank`: of a converted checkpoint this one's file alone.
+Result<Contents> FindContents(const fs::path& folder, std::optional<int> rank) {
   Contents contents;
   std::error_code error;
   if (fs::exists(folder / kIndexFile, error)) {
@@ -134,18 +134,20 @@ Result<Contents> FindContents(const fs::path& folder, int rank) {
     return contents;
   }
   DSV4_ASSIGN(const std::vector<std::string> names, FileNames(folder));
-  DSV4_ASSIGN(const std::optional<int> world, ConvertedWorld(folder, names));
-  if (!world) {
+  DSV4_ASSIGN(contents.world, ConvertedWorld(folder, names));
+  if (!contents.world) {
     return BadInput(
         "{}: expected {}, model.safetensors or model{{rank}}-mp{{world}}.safetensors, found {}",
         folder.string(), kIndexFile, ListText(names, 12));
   }
-  if (rank < 0 || rank >= *world) {
+  const int world = *contents.world;
+  if (rank && (*rank < 0 || *rank >= world)) {
     return BadInput("{}: rank {} asked for, but the checkpoint is converted for ranks 0 to {}",
-                    folder.string(), rank, *world - 1);
+                    folder.string(), *rank, world - 1);
   }
-  contents.files = {fmt::format("model{}-mp{}.safetensors", rank, *world)};
-  contents.converted = {rank, *world};
+  for (int r = rank.value_or(0); r < (rank ? *rank + 1 : world); ++r) {
+    contents.files.push_back(fmt::format("model{}-mp{}.safetensors", r, world));
+  }
   DSV4_TRY(CheckPresent(folder, contents.files));
   return contents;
 }
@@ -153,7 +155,8 @@ Result<Contents> FindContents(const fs::path& folder, int rank) {
 }  // namespace
 
 std::string TensorInfo::TypeText() const {
-  return fmt::format("{} [{}]", Name(dtype), fmt::join(shape, ", "));
+  const std::string text = fmt::format("{} [{}]", Name(dtype), fmt::join(shape, ", "));
+  return num_parts == 1 ? text : fmt::format("{} (joined from {} ranks)", text, num_parts);
 }
 
 Status Checkpoint::Impl::AddFile(const fs::path& path) {
@@ -163,17 +166,21 @@ Status Checkpoint::Impl::AddFile(const fs::path& path) {
     return BadInput("{}: expected at least {} bytes, found {} (is it truncated?)", path.string(),
                     kLengthBytes, bytes.size());
   }
+  // Tensors near the header are not wanted yet.
+  SetPageFaults(bytes, PageFault::kReadsOne);
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length < 2 || length > bytes.size() - kLengthBytes) {
     return BadInput("{}: header length {}: expected 2 to {} in a file of {} bytes", path.string(),
                     length, bytes.size() - kLengthBytes, bytes.size());
   }
+  ReadPagesAhead(bytes.first(kLengthBytes + length));
   const auto data = bytes.subspan(kLengthBytes + length);
   auto header = ParseSafetensorsHeader(bytes.subspan(kLengthBytes, length), data.size());
   if (!header) return Within(path.string(), std::move(header).error());
+  SetPageFaults(bytes, PageFault::kReadsAround);
   for (size_t i = 0; i < header->tensors.size(); ++i) {
-    TensorInfo& tensor = tensors.emplace_back(std::move(header->tensors[i]));
+    TensorInfo& tensor = file_tensors.emplace_back(std::move(header->tensors[i]));
     const auto [begin, end] = header->ranges[i];
     tensor.data = data.subspan(begin, end - begin);
     tensor.file = static_cast<uint32_t>(files.size());
@@ -185,12 +192,13 @@ Status Checkpoint::Impl::AddFile(const fs::path& path) {
 }
 
 Status Checkpoint::Impl::IndexNames() {
-  by_name.reserve(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto [place, is_new] = by_name.try_emplace(tensors[i].name, i);
+  const std::vector<TensorInfo>& all = tensors();
+  by_name.reserve(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto [place, is_new] = by_name.try_emplace(all[i].name, i);
     if (!is_new) {
-      return BadInput("{}: tensor {} stands in {} too", files[tensors[i].file].string(),
-                      tensors[i].name, files[tensors[place->second].file].filename().string());
+      return BadInput("{}: tensor {} stands in {} too", files[all[i].file].string(), all[i].name,
+                      files[all[place->second].file].filename().string());
     }
   }
   return {};
@@ -202,10 +210,9 @@ Status Checkpoint::Impl::CheckAgainst(const CheckpointIndex& index) const {
     const auto found = by_name.find(entry.tensor);
     if (found == by_name.end()) {
       absent.push_back(fmt::format("{} ({})", entry.tensor, index.files[entry.file]));
-    } else if (tensors[found->second].file != entry.file) {
+    } else if (const uint32_t file = tensors()[found->second].file; file != entry.file) {
       return BadInput("{}: tensor {}: expected in {}, found in {}", (folder / kIndexFile).string(),
-                      entry.tensor, index.files[entry.file],
-                      index.files[tensors[found->second].file]);
+                      entry.tensor, index.files[entry.file], index.files[file]);
     }
   }
   if (absent.empty()) return {};
@@ -237,11 +244,15 @@ Result<Checkpoint> Checkpoint::Open(const fs::path& file_or_folder, const Option
   }
   impl->folder = file_or_folder;
   DSV4_ASSIGN(const Contents contents, FindContents(file_or_folder, options.rank));
-  impl->rank = contents.converted.rank;
-  impl->world = contents.converted.world;
-  if (contents.index) impl->tensors.reserve(contents.index->entries.size());
+  impl->world = contents.world;
+  if (contents.world) impl->rank = options.rank;
+  if (contents.index) impl->file_tensors.reserve(contents.index->entries.size());
   for (const std::string& file : contents.files) {
     DSV4_TRY(impl->AddFile(file_or_folder / file));
+  }
+  if (contents.world && contents.files.size() > 1) {
+    DSV4_ASSIGN(impl->joined, JoinTensors(impl->file_tensors, impl->files));
+    if (options.join) DSV4_TRY(CopyParts(*impl->joined, file_or_folder));
   }
   DSV4_TRY(impl->IndexNames());
   if (contents.index) DSV4_TRY(impl->CheckAgainst(*contents.index));
@@ -256,14 +267,23 @@ Result<std::vector<TensorInfo>> Checkpoint::ParseHeader(std::span<const std::byt
 
 const fs::path& Checkpoint::folder() const { return impl_->folder; }
 const std::vector<fs::path>& Checkpoint::files() const { return impl_->files; }
-const std::vector<TensorInfo>& Checkpoint::tensors() const { return impl_->tensors; }
+const std::vector<TensorInfo>& Checkpoint::tensors() const { return impl_->tensors(); }
+const std::vector<TensorInfo>& Checkpoint::file_tensors() const { return impl_->file_tensors; }
+std::vector<std::span<const std::byte>> Checkpoint::mappings() const {
+  std::vector<std::span<const std::byte>> mappings;
+  for (const MappedFile& map : impl_->maps) mappings.push_back(map.bytes());
+  return mappings;
+}
 uint64_t Checkpoint::data_bytes() const { return impl_->data_bytes; }
-int Checkpoint::rank() const { return impl_->rank; }
-int Checkpoint::world() const { return impl_->world; }
+uint64_t Checkpoint::joined_bytes() const {
+  return impl_->joined ? static_cast<uint64_t>(impl_->joined->memory.bytes()) : 0;
+}
+std::optional<int> Checkpoint::rank() const { return impl_->rank; }
+std::optional<int> Checkpoint::converted_world() const { return impl_->world; }
 
 const TensorInfo* Checkpoint::Find(std::string_view name) const {
   const auto found = impl_->by_name.find(name);
-  return found == impl_->by_name.end() ? nullptr : &impl_->tensors[found->second];
+  return found == impl_->by_name.end() ? nullptr : &impl_->tensors()[found->second];
 }
 
 bool IsPackedFp4(const TensorInfo& tensor, int64_t rows, int64_t cols) {

@@ -1,11 +1,13 @@
 // Safetensors files and checkpoints made of them, mapped and never copied.
-// Opening reads headers only; the bytes of tensors are touched by whoever uses them.
+// Opening reads headers only; the bytes of tensors are touched by whoever uses them. The one
+// exception is what a conversion for several ranks has divided: it is joined in memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,27 +24,33 @@ struct TensorInfo {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
-  uint32_t file = 0;  // index into Checkpoint::files()
+  uint32_t file = 0;  // index into Checkpoint::files(); of a joined tensor the first part's
+  int num_parts = 1;  // ranks that it was joined from
 
   int64_t num_elements() const {
     int64_t n = 1;
     for (int64_t d : shape) n *= d;
     return n;
   }
-  // "F8_E4M3 [128, 256]"
+  // "F8_E4M3 [128, 256]", "BF16 [512, 256] (joined from 2 ranks)"
   std::string TypeText() const;
 };
 
 // A single *.safetensors file, or a folder with model.safetensors.index.json and its shards, with
-// one model.safetensors, or with converted model{rank}-mp{world}.safetensors (one rank of it).
+// one model.safetensors, or with converted model{rank}-mp{world}.safetensors: all ranks as one
+// whole model, or one rank's file as it stands.
 // Everything is checked before use: header length against the file, JSON, types, shape x type
 // against bytes, overflow, overlaps, holes, duplicate names, index entries that leave the folder,
-// missing shards (all named at once), tensors the index names and no shard holds. Thread-safe after
-// opening.
+// missing shards (all named at once), tensors the index names and no shard holds, ranks that do not
+// fit together (joined.h). Thread-safe after opening.
 class Checkpoint {
  public:
   struct Options {
-    int rank = 0;  // which file of a converted checkpoint
+    // Of a converted checkpoint this rank's file alone; without it the whole model.
+    std::optional<int> rank = std::nullopt;
+    // Whether to read and join the tensors that are divided over ranks, joined_bytes() of them;
+    // otherwise their data are zeros, for callers that want names, shapes and types only.
+    bool join = true;
   };
 
   static Result<Checkpoint> Open(const std::filesystem::path& file_or_folder,
@@ -62,14 +70,22 @@ class Checkpoint {
   // The folder (or the folder of the single file).
   const std::filesystem::path& folder() const;
   const std::vector<std::filesystem::path>& files() const;
-  // In file order, then data order.
+  // The model's, in file order, then data order.
   const std::vector<TensorInfo>& tensors() const;
-  // By the name in the file; null where there is none.
+  // As they stand in the files: the same but for the whole model of several ranks.
+  const std::vector<TensorInfo>& file_tensors() const;
+  // Of tensors(), by the name in the file; null where there is none.
   const TensorInfo* Find(std::string_view name) const;
+  // The files in memory, as mapped, in the order of files().
+  std::vector<std::span<const std::byte>> mappings() const;
+  // Of the files.
   uint64_t data_bytes() const;
-  // Of a converted checkpoint: which file of how many this is; 0 of 1 for all others.
-  int rank() const;
-  int world() const;
+  // Memory of the tensors joined from several ranks; 0 where there are none.
+  uint64_t joined_bytes() const;
+  // The rank whose file alone was opened; nullopt for a whole model.
+  std::optional<int> rank() const;
+  // How many ranks a converted checkpoint is for; nullopt for one that is not converted.
+  std::optional<int> converted_world() const;
 
  private:
   struct Impl;

@@ -35,7 +35,7 @@ std::string OneTensor(std::string_view name, size_t bytes) {
                      bytes);
 }
 
-Error ErrorOf(const fs::path& path, int rank = 0) {
+Error ErrorOf(const fs::path& path, std::optional<int> rank = {}) {
   const auto opened = Checkpoint::Open(path, {.rank = rank});
   return opened ? Error{ErrorKind::kFailed, "opened without an error"} : opened.error();
 }
@@ -328,13 +328,26 @@ TEST_F(Sharded, ConvertedFilesOpenByRank) {
     ASSERT_TRUE(checkpoint) << checkpoint.error().message;
     EXPECT_EQ(checkpoint->Find("a")->data.size(), static_cast<size_t>(rank + 1));
     EXPECT_EQ(checkpoint->rank(), rank);
-    EXPECT_EQ(checkpoint->world(), 2);
+    EXPECT_EQ(checkpoint->converted_world(), 2);
   }
   EXPECT_THAT(ErrorOf(folder_.path(), 2).message, HasSubstr("rank 2"));
+  EXPECT_THAT(ErrorOf(folder_.path(), -1).message, HasSubstr("rank -1"));
   fs::remove(folder_ / "model0-mp2.safetensors");
   EXPECT_THAT(ErrorOf(folder_.path(), 0).message, HasSubstr("missing: model0-mp2.safetensors"));
   folder_.Write("model0-mp1.safetensors", FileOf(OneTensor("a", 1), 1));
   EXPECT_THAT(ErrorOf(folder_.path()).message, HasSubstr("-mp1 and -mp2"));
+}
+
+TEST_F(Sharded, AllMissingRanksAreNamedAtOnce) {
+  folder_.Write("model2-mp4.safetensors", FileOf(OneTensor("a", 1), 1));
+  EXPECT_THAT(OpenError().message,
+              HasSubstr("3 of 4 shards missing: model0-mp4.safetensors, model1-mp4.safetensors, "
+                        "model3-mp4.safetensors"));
+}
+
+TEST_F(Sharded, NoConversionIsForSoManyRanks) {
+  folder_.Write("model0-mp2000000000.safetensors", FileOf(OneTensor("a", 1), 1));
+  EXPECT_THAT(OpenError().message, HasSubstr("found model0-mp2000000000.safetensors"));
 }
 
 // 46 shards and 69187 tensors, as the published Flash; the data are holes of sparse files.

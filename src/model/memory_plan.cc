@@ -83,17 +83,18 @@ int64_t MemoryPlan::kv_bytes(int64_t num_tokens) const {
 }
 
 int64_t MemoryPlan::working_bytes() const {
-  return workspace_bytes + state_bytes + kv_bytes(context);
+  return joined_bytes + workspace_bytes + state_bytes + kv_bytes(context);
 }
 
 Fit MemoryPlan::fit() const {
   if (working_bytes() > available_bytes) return Fit::kDoesNotFit;
-  return weights_bytes > available_bytes - working_bytes() ? Fit::kWeightsPageFromDisk
-                                                           : Fit::kInMemory;
+  return weights_bytes - joined_bytes > available_bytes - working_bytes()
+             ? Fit::kWeightsPageFromDisk
+             : Fit::kInMemory;
 }
 
 int64_t MemoryPlan::longest_context() const {
-  const int64_t room = available_bytes - workspace_bytes - state_bytes;
+  const int64_t room = available_bytes - joined_bytes - workspace_bytes - state_bytes;
   if (room < 0) return 0;
   if (kv_page_bytes == 0) return context;
   return std::min(context, room / kv_page_bytes * KvLayout::kPageTokens);

@@ -17,14 +17,15 @@ struct ParameterCounts {
 };
 ParameterCounts CountParameters(const ModelConfig& config);
 
-// The weights are mapped files: where they do not fit beside the rest they are read from disk again
-// and again, which is slow but works.
+// The weights are mapped files but for joined tensors: where the mapped ones do not fit beside the
+// rest they are read from disk again and again, which is slow but works.
 enum class Fit : uint8_t { kInMemory, kWeightsPageFromDisk, kDoesNotFit };
 // "fits in memory", "weights page from disk", "does not fit".
 std::string_view FitText(Fit fit);
 
 struct MemoryPlan {
   int64_t weights_bytes = 0;
+  int64_t joined_bytes = 0;  // of these: joined from several ranks' files, in memory, not mapped
   int64_t workspace_bytes = 0;
   int64_t state_bytes = 0;    // per sequence: windows and carried rows
   int64_t kv_page_bytes = 0;  // per 128 tokens of a sequence; 0 where no layer compresses
@@ -33,11 +34,11 @@ struct MemoryPlan {
 
   double kv_bytes_per_token() const;
   int64_t kv_bytes(int64_t num_tokens) const;
-  // For one sequence of `context` tokens, without the weights.
+  // For one sequence of `context` tokens, without the mapped weights.
   int64_t working_bytes() const;
   Fit fit() const;
-  // The most tokens of one sequence that have room beside state and workspace (at most `context`),
-  // the weights paging from disk if need be; 0 where not even state and workspace have.
+  // The most tokens of one sequence that have room beside state, workspace and joined tensors (at
+  // most `context`), the weights paging from disk if need be; 0 where not even these have.
   int64_t longest_context() const;
 };
 

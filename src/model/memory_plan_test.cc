@@ -93,6 +93,22 @@ TEST(MemoryPlan, VerdictChangesExactlyWhereTheBytesEnd) {
   }
 }
 
+TEST(MemoryPlan, JoinedTensorsDoNotPageFromDisk) {
+  MemoryPlan plan{
+      .weights_bytes = 1000, .joined_bytes = 100, .workspace_bytes = 30, .context = 256};
+  const std::pair<int64_t, Fit> cases[] = {{129, Fit::kDoesNotFit},
+                                           {130, Fit::kWeightsPageFromDisk},
+                                           {1029, Fit::kWeightsPageFromDisk},
+                                           {1030, Fit::kInMemory}};
+  for (const auto& [available, fit] : cases) {
+    plan.available_bytes = available;
+    EXPECT_EQ(plan.fit(), fit) << available;
+  }
+  plan.kv_page_bytes = 3;
+  plan.available_bytes = 133;
+  EXPECT_EQ(plan.longest_context(), 128);
+}
+
 TEST(MemoryPlan, LongestContextIsWhatTheRoomHolds) {
   MemoryPlan plan{.workspace_bytes = 10, .state_bytes = 20, .kv_page_bytes = 3, .context = 256};
   const std::pair<int64_t, int64_t> cases[] = {{29, 0}, {32, 0}, {33, 128}, {36, 256}, {99, 256}};

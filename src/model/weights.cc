@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/list_text.h"
+#include "checkpoint/disk_reads.h"
 #include "checkpoint/names.h"
 #include "checkpoint/safetensors.h"
 
@@ -120,15 +122,14 @@ class Binder {
 };
 
 Status Binder::IndexNames() {
-  const std::filesystem::path& first = checkpoint_.files().front();
-  if (checkpoint_.world() > 1) {
+  converted_ = checkpoint_.converted_world().has_value();
+  const int world = checkpoint_.converted_world().value_or(1);
+  if (checkpoint_.rank() && world > 1) {
     return BadInput(
-        "{}: expected a whole model, found rank {} of a checkpoint converted for {} ranks; convert "
-        "it "
-        "with --model-parallel 1 to run it in one process",
-        first.string(), checkpoint_.rank(), checkpoint_.world());
+        "{}: expected a whole model, found rank {} of a checkpoint converted for {} ranks; give "
+        "the folder that holds all of them",
+        checkpoint_.files().front().string(), *checkpoint_.rank(), world);
   }
-  converted_ = first.filename() == "model0-mp1.safetensors";
   DSV4_ASSIGN(by_name_, TensorsByCanonicalName(checkpoint_));
   used_.resize(checkpoint_.tensors().size());
   return {};
@@ -136,11 +137,9 @@ Status Binder::IndexNames() {
 
 Status Binder::Outcome() const {
   if (missing_.empty()) return fault_;
-  const size_t named = std::min(missing_.size(), kMissingNamed);
-  std::string text = fmt::format("{}", fmt::join(missing_.begin(), missing_.begin() + named, ", "));
-  if (named < missing_.size()) text += fmt::format(" and {} more", missing_.size() - named);
   return BadInput("{}: {} tensors that the configuration demands are missing: {}",
-                  checkpoint_.folder().string(), missing_.size(), text);
+                  checkpoint_.folder().string(), missing_.size(),
+                  ListText(missing_, kMissingNamed));
 }
 
 const TensorInfo* Binder::Take(const std::string& name) {
@@ -280,6 +279,7 @@ std::span<const int64_t> Binder::ExpertTable(const std::string& name) {
   const auto load = [&](int64_t i) {
     return narrow ? int64_t{LoadAt<int32_t>(tensor->data, i)} : LoadAt<int64_t>(tensor->data, i);
   };
+  ReadTensorAhead(tensor->data);
   // A wrong number here would read past the experts, and the table is small.
   for (int64_t i = 0; i < count; ++i) {
     const int64_t expert = load(i);
@@ -417,16 +417,33 @@ ModelWeights Binder::Bind() {
 
 Result<ModelWeights> BindWeights(const ModelConfig& config,
                                  std::shared_ptr<const Checkpoint> checkpoint) {
-  Binder binder(config, std::move(checkpoint));
+  const SinglePageReads reads(*checkpoint);
+  Binder binder(config, checkpoint);
   DSV4_TRY(binder.IndexNames());
   ModelWeights weights = binder.Bind();
   DSV4_TRY(binder.Outcome());
   return weights;
 }
 
-Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder) {
-  DSV4_ASSIGN(Checkpoint checkpoint, Checkpoint::Open(folder));
-  return BindWeights(config, std::make_shared<const Checkpoint>(std::move(checkpoint)));
+Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder,
+                                 int64_t memory_bytes) {
+  DSV4_ASSIGN(Checkpoint opened, Checkpoint::Open(folder));
+  const auto checkpoint = std::make_shared<const Checkpoint>(std::move(opened));
+  DSV4_ASSIGN(ModelWeights weights, BindWeights(config, checkpoint));
+  DSV4_ASSIGN(ExpertReads reads, PlanExpertReads(*checkpoint, memory_bytes));
+  weights.read_ahead = std::move(reads.read_ahead);
+  weights.stay_in_memory = reads.stay_in_memory;
+  if (weights.stay_in_memory) return weights;
+  ReadOnlyWhatIsTouched(weights.embed.bytes());
+  for (const BlockWeights& block : weights.blocks) {
+    for (const ExpertWeights& expert : block.ffn.experts) {
+      for (const WeightView* weight : {&expert.w1, &expert.w2, &expert.w3}) {
+        ReadOnlyWhatIsTouched(weight->bytes());
+        ReadOnlyWhatIsTouched(weight->scale_bytes());
+      }
+    }
+  }
+  return weights;
 }
 
 }  // namespace dsv4::model

@@ -1,4 +1,5 @@
-// Every weight of a model as views into the mapped checkpoint.
+// Every weight of a model as views into the mapped checkpoint, or, where a conversion for several
+// ranks has divided it, into the memory in which the checkpoint has joined it.
 // Linears stay in the layout of the file. Small vectors are copied into aligned memory.
 #pragma once
 
@@ -89,6 +90,10 @@ struct ModelWeights {
   std::vector<std::string> unused;
   // Keeps the views above alive.
   std::shared_ptr<const void> storage;
+  // Reads routed experts from disk; null after BindWeights.
+  std::shared_ptr<ReadAhead> read_ahead;
+  // Whether there is memory for all of the checkpoint's files.
+  bool stay_in_memory = true;
 };
 
 // Finds every tensor the configuration demands under any of its names, with the right shape and
@@ -96,7 +101,9 @@ struct ModelWeights {
 // first ten, then a count). Touches no weight but the small vectors it copies.
 Result<ModelWeights> BindWeights(const ModelConfig& config,
                                  std::shared_ptr<const Checkpoint> checkpoint);
-// Opens the checkpoint of a folder (or one file of it) and binds it.
-Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder);
+// Opens the checkpoint of a folder (or one file of it), binds it and makes ready to read it from
+// disk. `memory_bytes` is what may be used; 0 for what the system has to give.
+Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesystem::path& folder,
+                                 int64_t memory_bytes = 0);
 
 }  // namespace dsv4::model

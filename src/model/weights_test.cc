@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 
+#include "checkpoint/convert.h"
 #include "checkpoint/safetensors.h"
 #include "tests/support/temp_folder.h"
 
@@ -98,6 +100,8 @@ class Faulty {
     const auto bytes = static_cast<size_t>(elements * BitsPerElement(dtype) / 8);
     tensors_[name] = {dtype, std::move(shape), std::vector<std::byte>(bytes)};
   }
+
+  const std::filesystem::path& folder() const { return folder_.path(); }
 
   Result<ModelWeights> Bind(const std::string& file = "model.safetensors") {
     std::vector<TensorToWrite> list;
@@ -307,9 +311,70 @@ TEST(Weights, ConvertedCheckpointOfOneRankBinds) {
 
 TEST(Weights, OneRankOfSeveralIsRefused) {
   Faulty faulty("one-window");
-  EXPECT_THAT(ErrorOf(faulty.Bind("model0-mp2.safetensors")),
-              AllOf(HasSubstr("model0-mp2.safetensors"), HasSubstr("found rank 0"),
-                    HasSubstr("2 ranks"), HasSubstr("--model-parallel 1")));
+  EXPECT_THAT(ErrorOf(faulty.Bind("model1-mp2.safetensors")),
+              HasSubstr("1 of 2 shards missing: model0-mp2.safetensors"));
+  EXPECT_THAT(ErrorOf(LoadWeights(faulty.config(), faulty.folder() / "model1-mp2.safetensors")),
+              AllOf(HasSubstr("model1-mp2.safetensors: expected a whole model"),
+                    HasSubstr("found rank 1 of a checkpoint converted for 2 ranks"),
+                    HasSubstr("give the folder")));
+}
+
+// A conversion for two ranks whose tensors a test may change before it is bound.
+class FaultyRanks : public ::testing::Test {
+ protected:
+  using Change = std::function<void(std::map<std::string, TensorToWrite>&)>;
+
+  std::string ErrorWith(const Change& change) {
+    const testing::TempFolder folder;
+    const std::filesystem::path source = GoldenCheckpoint("one-window");
+    const Status converted = ConvertCheckpoint(
+        {.source = source, .out = folder / "whole", .num_experts = 6, .world = 2});
+    EXPECT_TRUE(converted) << converted.error().message;
+    for (const int rank : {0, 1}) {
+      const Checkpoint file = Checkpoint::Open(folder / "whole", {.rank = rank}).value();
+      std::map<std::string, TensorToWrite> tensors;
+      for (const TensorInfo& info : file.tensors()) {
+        tensors[info.name] = {info.name, info.dtype, info.shape, info.data};
+      }
+      change(tensors);
+      std::vector<TensorToWrite> list;
+      for (const auto& [name, tensor] : tensors) list.push_back(tensor);
+      EXPECT_TRUE(WriteSafetensors(folder / fmt::format("model{}-mp2.safetensors", rank), list));
+    }
+    return ErrorOf(LoadWeights(LoadConfig(source).value(), folder.path()));
+  }
+};
+
+TEST_F(FaultyRanks, WithoutFaultBind) {
+  EXPECT_EQ(ErrorWith([](auto&) {}), "no error");
+}
+
+TEST_F(FaultyRanks, PartsThatDoNotAddUpNameExpectedAndFound) {
+  EXPECT_THAT(ErrorWith([](auto& tensors) {
+                TensorToWrite& embed = tensors.at("embed.weight");
+                embed.shape[0] -= 1;
+                embed.data = embed.data.first(embed.data.size() - 2 * 256);
+              }),
+              HasSubstr("model0-mp2.safetensors: tensor embed.weight: expected BF16 [512, 256], "
+                        "found BF16 [510, 256] (joined from 2 ranks)"));
+  EXPECT_THAT(ErrorWith([](auto& tensors) {
+                TensorToWrite& wo_b = tensors.at("layers.0.attn.wo_b.weight");
+                std::swap(wo_b.shape[0], wo_b.shape[1]);
+              }),
+              HasSubstr("tensor layers.0.attn.wo_b.weight: expected F8_E4M3 [256, 256], found "
+                        "F8_E4M3 [128, 512] (joined from 2 ranks)"));
+  EXPECT_THAT(ErrorWith([](auto& tensors) {
+                TensorToWrite& sink = tensors.at("layers.0.attn.attn_sink");
+                sink.shape = {1};
+                sink.data = sink.data.first(4);
+              }),
+              HasSubstr("tensor layers.0.attn.attn_sink: expected F32 [4], found F32 [2] (joined"));
+}
+
+TEST_F(FaultyRanks, ExpertInNoRankIsMissing) {
+  EXPECT_THAT(ErrorWith([](auto& tensors) { tensors.erase("layers.0.ffn.experts.4.w2.weight"); }),
+              HasSubstr("1 tensors that the configuration demands are missing: "
+                        "layers.0.ffn.experts.4.w2.weight"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -11,8 +12,11 @@ namespace dsv4 {
 
 class Buffer {
  public:
+  // kHuge: for what is filled whole and read often; begins at a multiple of 2 MiB and asks the
+  // system for pages of that size.
+  enum class Pages { kUsual, kHuge };
   // `what` names the buffer in the error.
-  static Result<Buffer> Reserve(int64_t bytes, std::string_view what);
+  static Result<Buffer> Reserve(int64_t bytes, std::string_view what, Pages pages = Pages::kUsual);
   Buffer() = default;
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "tensor/dtype.h"
 
@@ -44,12 +45,20 @@ struct WeightView {
     }
     return 0;
   }
+  std::span<const std::byte> bytes() const {
+    return {data, static_cast<size_t>(rows * row_bytes())};
+  }
+  // All scales; empty without.
+  std::span<const std::byte> scale_bytes() const {
+    const int64_t scale_rows = (rows + block_rows - 1) / block_rows;
+    return {scale, static_cast<size_t>(scale_rows * scale_cols() * bytes_per_scale())};
+  }
   // What reading `count` rows takes, their share of the scales included.
   int64_t bytes_of_rows(int64_t count) const {
-    const int64_t scale_bytes = scale_format == ScaleFormat::kNone   ? 0
-                                : scale_format == ScaleFormat::kE8m0 ? 1
-                                                                     : 4;
-    return count * row_bytes() + count * scale_cols() * scale_bytes / block_rows;
+    return count * row_bytes() + count * scale_cols() * bytes_per_scale() / block_rows;
+  }
+  int64_t bytes_per_scale() const {
+    return scale_format == ScaleFormat::kNone ? 0 : scale_format == ScaleFormat::kE8m0 ? 1 : 4;
   }
 };
 

@@ -164,17 +164,15 @@ TEST(Inspect, MissingTensorIsBadInput) {
   EXPECT_THAT(result.err, HasSubstr("missing: norm.weight"));
 }
 
-TEST(Inspect, AllRanksOfAConvertedFolderAreCounted) {
+TEST(Inspect, RanksThatDoNotFitTogetherAreBadInput) {
   const TempFolder folder;
   const Tensors tensors = Load("one-window");
   Save(folder, "one-window", tensors, "model0-mp2.safetensors");
   Save(folder, "one-window", tensors, "model1-mp2.safetensors");
-  const ProgramResult result = Inspect(folder.path(), {"--json", "--verify"});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const json::Value report = json::Parse(result.out).value();
-  EXPECT_EQ(report.Find("ranks")->to_int64(), 2);
-  EXPECT_EQ(report.Find("files")->to_int64(), 2);
-  EXPECT_EQ(report.Find("tensors")->to_int64(), 2 * static_cast<int64_t>(tensors.size()));
+  const ProgramResult result = Inspect(folder.path());
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("model1-mp2.safetensors: tensor layers.0.ffn.experts."));
+  EXPECT_THAT(result.err, HasSubstr("stands in model0-mp2.safetensors too"));
 }
 
 TEST(Inspect, NoFolderIsBadInputAndNoModelIsUsage) {
