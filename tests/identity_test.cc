@@ -1,79 +1,35 @@
 // The promise of exactness, bit for bit: a row's logits depend on its tokens alone, not on how the
 // prompt was cut, on the company in the batch, on threads, or on a restored snapshot.
+#include "tests/golden_support/identity.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <filesystem>
-#include <memory>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "kernels/dispatch.h"
-#include "ops/cpu_ops.h"
-#include "tests/support/compare.h"
-#include "tools/trace_case.h"
-
 namespace dsv4 {
 namespace {
 
+using testing::AllKernels;
+using testing::CaseOf;
+using testing::ExpectPrefix;
+using testing::Letters;
+using testing::LoadedModel;
+using testing::LoadModel;
+using testing::RandomTokens;
+using testing::RunAll;
 using tools::NamedTensor;
 using tools::TraceCase;
 
 constexpr int64_t kLength = 300;
 
-std::filesystem::path Checkpoint(const std::string& variant) {
-  return std::filesystem::path(DSV4_TEST_DATA) / "model" / variant / "checkpoint";
-}
-
-struct Loaded {
-  std::unique_ptr<Ops> ops;
-  std::unique_ptr<model::Model> model;
-};
-
-Loaded Load(const std::string& variant, int threads, const kernels::Kernels& kernels) {
-  Loaded loaded;
-  loaded.ops = MakeCpuOps(kernels, threads);
-  auto model = model::Model::Load(Checkpoint(variant), *loaded.ops, {.max_rows = 1024});
-  EXPECT_TRUE(model) << (model ? "" : model.error().message);
-  if (model) loaded.model = std::move(*model);
-  return loaded;
-}
-
-std::vector<int32_t> RandomTokens(int64_t count, int64_t vocab, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(vocab)));
-  }
-  return tokens;
-}
-
-TraceCase CaseOf(std::vector<int32_t> tokens) {
-  TraceCase trace;
-  trace.id = "x";
-  trace.sequences = {std::move(tokens)};
-  return trace;
-}
-
-// All tensors of the case; MTP logits too where the model has them.
-std::vector<NamedTensor> RunAll(model::Model& model, TraceCase trace) {
-  trace.mtp = model.config().num_mtp_layers > 0;
-  auto answer = tools::RunTraceCase(model, trace);
-  EXPECT_TRUE(answer) << (answer ? "" : answer.error().message);
-  return answer ? std::move(*answer) : std::vector<NamedTensor>();
-}
-
-// `got` equals rows [0, n) of `want`, n as many as got has.
-void ExpectPrefix(const NamedTensor& got, const NamedTensor& want, const std::string& what) {
-  ASSERT_EQ(got.shape[1], want.shape[1]);
-  ASSERT_LE(got.shape[0], want.shape[0]);
-  const auto verdict = test::SameBytes(
-      got.data, std::span<const std::byte>(want.data).first(got.data.size()), sizeof(float));
-  EXPECT_TRUE(verdict.ok) << what << ": " << verdict.text;
+LoadedModel Load(const std::string& variant, int threads, const kernels::Kernels& kernels) {
+  return LoadModel(std::filesystem::path(DSV4_TEST_DATA) / "model" / variant / "checkpoint",
+                   threads, kernels);
 }
 
 class IdentityTest
@@ -91,7 +47,7 @@ class IdentityTest
     for (size_t i = 0; i < got.size(); ++i) ExpectPrefix(got[i], whole_[i], what);
   }
 
-  Loaded loaded_;
+  LoadedModel loaded_;
   std::vector<int32_t> tokens_;
   std::vector<NamedTensor> whole_;  // everything of one prefill over all tokens
 };
@@ -154,7 +110,7 @@ TEST_P(IdentityTest, CompanyInTheBatchChangesNothing) {
 
 TEST_P(IdentityTest, ThreadsChangeNothing) {
   for (const int threads : {1, 3, 7}) {
-    Loaded other = Load(std::get<0>(GetParam()), threads, *std::get<1>(GetParam()));
+    LoadedModel other = Load(std::get<0>(GetParam()), threads, *std::get<1>(GetParam()));
     TraceCase trace = CaseOf({tokens_.begin(), tokens_.begin() + 140});
     trace.prefill = 130;
     ExpectSame(RunAll(*other.model, trace), std::to_string(threads) + " threads");
@@ -193,16 +149,8 @@ TEST_P(IdentityTest, ARestoredSnapshotContinuesTheSame) {
   }
 }
 
-std::vector<const kernels::Kernels*> AllKernels() {
-  const auto runnable = kernels::Runnable();
-  return {runnable.begin(), runnable.end()};
-}
-
 std::string TestName(const ::testing::TestParamInfo<IdentityTest::ParamType>& param) {
-  std::string name = std::get<0>(param.param) + "_" + std::get<1>(param.param)->name;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
-  return name;
+  return Letters(std::get<0>(param.param) + "_" + std::get<1>(param.param)->name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, IdentityTest,
