@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <array>
@@ -13,16 +14,20 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/engine.h"
 #include "engine/model_executor.h"
 #include "kernels/dispatch.h"
 #include "ops/cpu_ops.h"
+#include "tests/support/patience.h"
 
 namespace {
 
 enum Counted { kAllocations, kReleases, kLocks, kClocks, kNumCounted };
+// Advice on pages to the system; in a thread beside the step, so counted apart.
+std::atomic<int64_t> num_advised{0};
 std::atomic<bool> counting{false};
 std::array<std::atomic<int64_t>, kNumCounted> calls;
 
@@ -112,6 +117,12 @@ int pthread_cond_broadcast(pthread_cond_t* condition) {
   return real(condition);
 }
 
+int madvise(void* begin, size_t size, int advice) {
+  static auto* const real = Real<int(void*, size_t, int)>("madvise");
+  ++num_advised;
+  return real(begin, size, advice);
+}
+
 int clock_gettime(clockid_t clock, timespec* time) {
   static auto* const real = Real<int(clockid_t, timespec*)>("clock_gettime");
   Count(kClocks);
@@ -159,8 +170,10 @@ class StepCost : public ::testing::TestWithParam<const kernels::Kernels*> {
   static constexpr int32_t kSequences = 3;
   static constexpr int32_t kPages = 3;  // of each sequence
 
-  StepCost() : ops_(MakeCpuOps(*GetParam(), 3)) {
-    auto model = model::Model::Load(DSV4_TEST_DATA "/model/flash-tiny/checkpoint", *ops_, {});
+  StepCost() : ops_(MakeCpuOps(*GetParam(), 3)) { Load({}); }
+
+  void Load(const model::Model::Options& options) {
+    auto model = model::Model::Load(DSV4_TEST_DATA "/model/flash-tiny/checkpoint", *ops_, options);
     EXPECT_TRUE(model) << model.error().message;
     model_ = std::move(*model);
     auto cache = model::KvCache::Create(model_->config(), kSequences, kSequences * kPages);
@@ -225,6 +238,46 @@ TEST_P(StepCost, AProfileReadsTheClockAndNoneCostsNothing) {
   EXPECT_EQ(counts[kAllocations], 0);
   ops_->set_profile(nullptr);
   EXPECT_EQ(CountsOf([&] { Run(plan); }), kNothing);
+}
+
+// Advice given since the last call, once no more comes.
+int64_t Advised() {
+  int64_t seen = -1;
+  while (seen != num_advised) {
+    seen = num_advised;
+    std::this_thread::sleep_for(test::kBriefly);
+  }
+  num_advised = 0;
+  return seen;
+}
+
+TEST_P(StepCost, ExpertsInMemoryAreReadOnceAndThenTheSystemIsNotAsked) {
+  ASSERT_TRUE(model_->weights_stay_in_memory());
+  Planned plan = Plan(0, 140);
+  Advised();
+  Run(plan);
+  EXPECT_GT(Advised(), 0);
+  Run(plan);
+  EXPECT_EQ(Advised(), 0);
+}
+
+TEST_P(StepCost, ExpertsThatHaveNoRoomInMemoryAreReadAtEachStepAndNothingElseIsDone) {
+  Planned warm_up = Plan(0, 5);
+  Planned decode = Plan(5, 1);
+  Run(warm_up);
+  Run(decode);
+  const std::vector<float> logits = decode.logits;
+  Load({.memory_bytes = 1});
+  ASSERT_FALSE(model_->weights_stay_in_memory());
+  Run(warm_up);
+  for (int i = 0; i < 2; ++i) {
+    Advised();
+    EXPECT_EQ(CountsOf([&] { Run(decode); }), kNothing);
+    EXPECT_GT(Advised(), 0);
+  }
+  Run(warm_up);
+  Run(decode);
+  EXPECT_EQ(decode.logits, logits);
 }
 
 engine::Request MakeRequest(uint64_t id, size_t length, float temperature) {

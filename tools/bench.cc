@@ -23,7 +23,9 @@ struct Arguments {
 };
 
 Status Bench(const Arguments& arguments) {
-  DSV4_ASSIGN(const std::filesystem::path folder, ModelPathFromArgument(arguments.model.model));
+  DSV4_ASSIGN(const std::filesystem::path folder, ModelFolderFromArgument(arguments.model.model));
+  DSV4_ASSIGN(const PreloadedFiles preloaded,
+              PreloadWeights(arguments.model, folder, arguments.quiet));
   DSV4_ASSIGN(const std::unique_ptr<Ops> ops, StartOps(arguments.model));
   ProgressBar progress(arguments.quiet);
   DSV4_ASSIGN(const BenchReport report, RunBench(folder, *ops, arguments.bench, progress));

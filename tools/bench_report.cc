@@ -140,6 +140,19 @@ std::string BytesText(const BenchReport& report, const Figures& figures) {
   return text + fmt::format("{:.2f} routed experts a layer and step\n", figures.experts_per_layer);
 }
 
+// Per token of `num_tokens`; null where it is not known.
+Value DiskJson(const BenchPhase& phase, double num_tokens) {
+  const std::optional<double> bytes = phase.median_disk_bytes();
+  return bytes ? Value::Double(*bytes / num_tokens) : Value();
+}
+
+std::string DiskText(const BenchPhase& phase, double num_tokens) {
+  const double bytes = phase.median_disk_bytes().value_or(0);
+  if (bytes == 0) return {};
+  return fmt::format("from disk     {:.4f} MB a token, {:.1f} MB/s\n", bytes / num_tokens / 1e6,
+                     bytes / phase.median_seconds() / 1e6);
+}
+
 Value OpsJson(const std::vector<OpLine>& lines) {
   Value list = Value::MakeArray();
   for (const OpLine& line : lines) {
@@ -191,6 +204,7 @@ Value DecodeJson(const BenchReport& report, const Figures& figures) {
                                     {"scales", per_token(bytes.weights.scales)},
                                     {"kv_rows", per_token(bytes.kv_rows)},
                                     {"index_keys", per_token(bytes.index_keys)}})},
+       {"disk_bytes_per_token", DiskJson(report.decode, figures.num_tokens)},
        {"experts_per_layer", Value::Double(figures.experts_per_layer)},
        {"rest_share", Value::Double(RestShare(figures.ops))},
        {"profile_cost", Value::Double(ProfileCost(report.decode))}});
@@ -205,6 +219,8 @@ Value PrefillJson(const BenchReport& report, const Figures& figures) {
        {"peak_share", number(figures.peak_share)},
        {"first_position", Value::Int(report.options.context)},
        {"seconds", NumbersJson(report.prefill.seconds)},
+       {"disk_bytes_per_token",
+        measured ? DiskJson(report.prefill, Float(report.options.prompt)) : Value()},
        {"flops_per_token", number(Flops(report.prefill.profile) / Float(report.options.prompt))},
        {"rest_share", measured ? Value::Double(RestShare(figures.prefill_ops)) : Value()},
        {"ops", OpsJson(figures.prefill_ops)}});
@@ -240,6 +256,7 @@ std::string BenchText(const BenchReport& report) {
   text +=
       fmt::format("first token   {:.3f} s after the start of the process\n", report.first_token_s);
   text += BytesText(report, figures);
+  text += DiskText(report.decode, figures.num_tokens);
   text += fmt::format("memory        at most {:.1f} MB\n", Float(report.memory.peak_bytes) / 1e6);
   text += fmt::format(
       "  but weights {:.1f} MB: KV cache {:.1f} ({:.1f} B a token), state {:.1f}, workspace "

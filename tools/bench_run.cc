@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/mix.h"
+#include "checkpoint/safetensors.h"
 #include "engine/sampling_math.h"
 #include "kernels/dispatch.h"
 #include "model/memory_plan.h"
@@ -212,12 +213,14 @@ class Repeats {
   Status Prefill(BenchPhase* phase, bool profiled) {
     if (options_.prompt == 0) return {};
     if (profiled) ops_.set_profile(&phase->profile);
+    const Result<int64_t> read_before = BytesReadFromDisk();
     const double seconds = bench_.Prefill();
     ops_.set_profile(nullptr);
     if (profiled) {
       phase->profiled_seconds = seconds;
     } else {
       phase->seconds.push_back(seconds);
+      NoteDisk(read_before, phase);
     }
     Advance(options_.prompt);
     if (SameFloats(bench_.logits_of(0), prompt_logits_)) return {};
@@ -226,6 +229,7 @@ class Repeats {
 
   Status Decode(BenchPhase* phase, bool profiled) {
     if (profiled) ops_.set_profile(&phase->profile);
+    const Result<int64_t> read_before = BytesReadFromDisk();
     const Bencher::Decoded decoded = bench_.Decode();
     ops_.set_profile(nullptr);
     if (profiled) {
@@ -233,6 +237,7 @@ class Repeats {
       phase->choosing_seconds = decoded.choosing_seconds;
     } else {
       phase->seconds.push_back(decoded.seconds);
+      NoteDisk(read_before, phase);
     }
     Advance(options_.gen);
     for (size_t i = 0; i < answers_.tokens.size(); ++i) {
@@ -247,6 +252,11 @@ class Repeats {
   }
 
  private:
+  // Some systems do not tell.
+  static void NoteDisk(const Result<int64_t>& before, BenchPhase* phase) {
+    const Result<int64_t> after = BytesReadFromDisk();
+    if (before && after) phase->disk_bytes.push_back(static_cast<double>(*after - *before));
+  }
   Status CheckFinite(std::string_view what) const {
     for (const float logit : bench_.logits_of(0)) {
       if (!std::isfinite(logit)) return Failed("{}: a logit is {}", what, logit);
@@ -289,6 +299,11 @@ Status NoteMemory(const Bencher& bench, BenchReport* report) {
 }  // namespace
 
 double BenchPhase::median_seconds() const { return Median(seconds); }
+
+std::optional<double> BenchPhase::median_disk_bytes() const {
+  if (disk_bytes.empty()) return std::nullopt;
+  return Median(disk_bytes);
+}
 
 MachineLimits BenchReport::median_limits() const {
   std::vector<double> reads, flops;
@@ -343,7 +358,10 @@ Result<BenchReport> RunBench(const std::filesystem::path& folder, Ops& ops,
   }
   DSV4_TRY(repeats.Decode(&report.decode, /*profiled=*/true));
   DSV4_TRY(repeats.Prefill(&report.prefill, /*profiled=*/true));
-  DSV4_ASSIGN(const model::ModelWeights weights, model::LoadWeights(config, folder));
+  // The model has read them; here shapes are enough.
+  DSV4_ASSIGN(Checkpoint checkpoint, Checkpoint::Open(folder, {.join = false}));
+  DSV4_ASSIGN(const model::ModelWeights weights,
+              model::BindWeights(config, std::make_shared<Checkpoint>(std::move(checkpoint))));
   report.decode_bytes = BytesOf(config, weights, report.decode.profile, options.gen);
   progress.Finish();
   return report;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,12 +33,14 @@ Status CheckPositions(const BenchOptions& options, const model::ModelConfig& con
 
 // One kind of work, repeated.
 struct BenchPhase {
-  std::vector<double> seconds;  // of each repeat
-  double profiled_seconds = 0;  // of one more, with a profile
-  double choosing_seconds = 0;  // of those, spent on picking the tokens
+  std::vector<double> seconds;     // of each repeat
+  std::vector<double> disk_bytes;  // that each repeat read from disk; empty where it is not known
+  double profiled_seconds = 0;     // of one more, with a profile
+  double choosing_seconds = 0;     // of those, spent on picking the tokens
   OpProfile profile;
 
   double median_seconds() const;
+  std::optional<double> median_disk_bytes() const;
 };
 
 struct BenchReport {

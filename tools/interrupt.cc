@@ -1,32 +1,30 @@
 #include "tools/interrupt.h"
 
-#include <csignal>
-
 namespace dsv4::tools {
 namespace {
 
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
 
-void Install(int signal) {
+}  // namespace
+
+InterruptScope::InterruptScope() {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = true; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   ::sigemptyset(&action.sa_mask);
-  ::sigaction(signal, &action, nullptr);
+  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
 }
 
-}  // namespace
+InterruptScope::~InterruptScope() {
+  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+const std::atomic<bool>& InterruptScope::flag() const { return interrupted; }
 
 const std::atomic<bool>& InterruptFlag() {
-  static const bool installed = [] {
-    Install(SIGINT);
-    Install(SIGTERM);
-    Install(SIGHUP);
-    return true;
-  }();
-  static_cast<void>(installed);
-  return interrupted;
+  static const auto* const scope = new InterruptScope;  // never left
+  return scope->flag();
 }
 
 }  // namespace dsv4::tools

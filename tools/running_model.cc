@@ -109,7 +109,7 @@ Result<chat::EncodeOptions> GenerationFlags::EncodeOptions() const {
 }
 
 Result<ModelFolder> OpenModelFolder(const EngineFlags& flags) {
-  DSV4_ASSIGN(const fs::path path, ModelPathFromArgument(flags.model));
+  DSV4_ASSIGN(const fs::path path, ModelFolderFromArgument(flags.model));
   DSV4_ASSIGN(model::ModelConfig config, model::LoadConfig(path));
   DSV4_ASSIGN(Tokenizer tokenizer, Tokenizer::Load((path / "tokenizer.json").string()));
   if (tokenizer.vocab_size() > config.vocab_size) {
@@ -137,19 +137,28 @@ engine::SamplingParams SamplingOf(const GenerationFlags& flags, const ModelFolde
 
 Result<RunningModel> StartModel(const EngineFlags& flags, const ModelFolder& folder,
                                 engine::MemoryWish wish, const engine::EngineOptions& options) {
+  RunningModel running;
+  // First, since locked pages and joined tensors leave less for the cache.
+  DSV4_ASSIGN(running.preloaded, PreloadWeights(flags, folder.path, flags.quiet));
+  if (Speaks(flags)) {
+    WriteStandardError(fmt::format("dsv4: loading {}\n", folder.path.string()));
+  }
+  DSV4_ASSIGN(running.ops, StartOps(flags));
+  DSV4_ASSIGN(auto loaded, model::Model::Load(folder.path, *running.ops, {}));
   DSV4_ASSIGN(const MemoryInfo memory, ReadMemoryInfo());
   wish.budget_bytes = memory.available_bytes / 2;
   DSV4_ASSIGN(const engine::MemoryPlan plan, engine::PlanMemory(folder.config, wish));
   if (Speaks(flags)) {
     WriteStandardError(fmt::format(
-        "dsv4: loading {}: context {} tokens, {} at once, KV cache up to {} MiB of {} MiB "
-        "available, {} threads\n",
-        folder.path.string(), plan.context, plan.num_slots, plan.bytes >> 20,
-        memory.available_bytes >> 20, flags.NumThreads()));
+        "dsv4: context {} tokens, {} at once, KV cache up to {} MiB of {} MiB available, {} "
+        "threads\n",
+        plan.context, plan.num_slots, plan.bytes >> 20, memory.available_bytes >> 20,
+        flags.NumThreads()));
   }
-  RunningModel running;
-  DSV4_ASSIGN(running.ops, StartOps(flags));
-  DSV4_ASSIGN(auto loaded, model::Model::Load(folder.path, *running.ops, {}));
+  if (!loaded->weights_stay_in_memory() && Speaks(flags)) {
+    WriteStandardError(
+        "dsv4: the weights are larger than memory: experts are read from disk at each use\n");
+  }
   DSV4_ASSIGN(auto executor, engine::ModelExecutor::Create(std::move(loaded), plan));
   running.engine = std::make_unique<engine::Engine>(std::move(executor), options);
   return running;

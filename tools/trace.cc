@@ -54,7 +54,9 @@ Status Trace(const TraceOptions& options) {
   if (!options.list_taps) {
     DSV4_ASSIGN(text, ReadFile(options.cases));
   }
-  DSV4_ASSIGN(const std::filesystem::path folder, ModelPathFromArgument(options.model.model));
+  DSV4_ASSIGN(const std::filesystem::path folder, ModelFolderFromArgument(options.model.model));
+  DSV4_ASSIGN(const PreloadedFiles preloaded,
+              PreloadWeights(options.model, folder, /*quiet=*/false));
   DSV4_ASSIGN(const std::unique_ptr<Ops> ops, StartOps(options.model));
   DSV4_ASSIGN(const std::unique_ptr<model::Model> model,
               model::Model::Load(folder, *ops, {.max_rows = 1024}));

@@ -54,7 +54,11 @@ struct Model::Impl {
         max_rows(max_rows_in),
         window_frequencies(RopeFrequencies(config.rope_head_dim, config.rope_theta, std::nullopt)),
         compressed_frequencies(
-            RopeFrequencies(config.rope_head_dim, config.compress_rope_theta, YarnOf(config))) {}
+            RopeFrequencies(config.rope_head_dim, config.compress_rope_theta, YarnOf(config))) {
+    if (weights.stay_in_memory) {
+      asked_experts.resize(static_cast<size_t>(config.num_blocks() * config.num_routed_experts));
+    }
+  }
 
   RopeTable Angles(std::span<const float> frequencies, std::span<const int64_t> positions) {
     const int64_t half = config.rope_head_dim / 2;
@@ -97,11 +101,14 @@ struct Model::Impl {
         positions[row++] = batch.runs[r].start + i;
       }
     }
-    Step step{config, ops, workspace, batch, cache, taps, {}, {}, {}, {}, compressed_frequencies};
+    Step step{config,  ops, workspace, batch, cache, taps, {}, {}, {}, {}, compressed_frequencies,
+              nullptr, {}};
     step.positions = {positions, static_cast<size_t>(row)};
     step.run_begin = {run_begin, num_runs};
     step.window_rope = Angles(window_frequencies, step.positions);
     step.compressed_rope = Angles(compressed_frequencies, step.positions);
+    step.read_ahead = weights.read_ahead.get();
+    step.asked_experts = asked_experts;
     return step;
   }
 
@@ -177,6 +184,7 @@ struct Model::Impl {
   const int32_t max_rows;
   const std::vector<float> window_frequencies;
   const std::vector<float> compressed_frequencies;
+  std::vector<uint8_t> asked_experts;  // see Step
 };
 
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -185,7 +193,7 @@ Model::~Model() = default;
 Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& folder, Ops& ops,
                                            const Options& options) {
   DSV4_ASSIGN(ModelConfig config, LoadConfig(folder));
-  DSV4_ASSIGN(ModelWeights weights, LoadWeights(config, folder));
+  DSV4_ASSIGN(ModelWeights weights, LoadWeights(config, folder, options.memory_bytes));
   DSV4_ASSIGN(Workspace workspace,
               Workspace::Create(WorkspaceBytes(config, options.max_rows, ops.num_threads())));
   return std::unique_ptr<Model>(new Model(std::make_unique<Impl>(
@@ -194,6 +202,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& folder, 
 
 const ModelConfig& Model::config() const { return impl_->config; }
 const std::vector<std::string>& Model::unused_tensors() const { return impl_->weights.unused; }
+bool Model::weights_stay_in_memory() const { return impl_->weights.stay_in_memory; }
 int64_t Model::workspace_bytes() const { return impl_->workspace.capacity(); }
 int64_t Model::workspace_used() const { return impl_->workspace.high_water(); }
 int32_t Model::max_rows() const { return impl_->max_rows; }

@@ -48,6 +48,9 @@ class Model {
  public:
   struct Options {
     int32_t max_rows = 512;  // of one batch
+    // For the weights; 0 for what the system has to give. Where they take more, routed experts are
+    // read from disk at each use.
+    int64_t memory_bytes = 0;
   };
   // Loads config.json and maps the weights of a checkpoint folder. `ops` must outlive the model.
   static Result<std::unique_ptr<Model>> Load(const std::filesystem::path& folder, Ops& ops,
@@ -57,6 +60,8 @@ class Model {
   const ModelConfig& config() const;
   // Names of tensors in the checkpoint that nothing uses.
   const std::vector<std::string>& unused_tensors() const;
+  // Whether there was memory for all weights when they were loaded.
+  bool weights_stay_in_memory() const;
   // Address space reserved for the scratch of a batch: an upper bound of what the layers take at
   // once, counted with 8 bytes for every element that may be prepared for a product.
   static int64_t WorkspaceBytes(const ModelConfig& config, int32_t max_rows, int num_threads);

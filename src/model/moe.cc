@@ -54,6 +54,10 @@ void Moe(const Step& step, const MoeWeights& weights, int32_t block, const Bf16*
   routed.hidden_spec = step.SpecFor(weights.experts[0].w2);
   routed.swiglu_limit = config.swiglu_limit;
   routed.out = sum;
+  routed.read_ahead = step.read_ahead;
+  if (!step.asked_experts.empty()) {
+    routed.asked = &step.asked_experts[static_cast<size_t>(block) * weights.experts.size()];
+  }
   step.ops.Experts(routed, step.workspace);
 
   ExpertsArgs shared = routed;
@@ -64,6 +68,7 @@ void Moe(const Step& step, const MoeWeights& weights, int32_t block, const Bf16*
   shared.chosen = first;
   shared.weights = nullptr;
   shared.num_chosen = 1;
+  shared.read_ahead = nullptr;
   shared.hidden_spec = step.SpecFor(weights.shared.w2);
   step.ops.Experts(shared, step.workspace);
   step.ops.Round(sum, num_rows * config.hidden_size, y);

@@ -34,6 +34,9 @@ struct Step {
   RopeTable compressed_rope;
   // Frequencies behind compressed_rope, for positions of entries.
   std::span<const float> compressed_frequencies;
+  // See ExpertsArgs. Flags of all blocks' experts; empty where weights do not stay in memory.
+  ReadAhead* read_ahead = nullptr;
+  std::span<uint8_t> asked_experts;
 
   int64_t num_rows() const { return batch.num_rows(); }
   const RopeTable& rope(int32_t ratio) const { return ratio == 0 ? window_rope : compressed_rope; }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "ops/cpu_ops_impl.h"
+#include "platform/read_ahead.h"
 
 namespace dsv4 {
 namespace {
@@ -55,6 +56,34 @@ kernels::ProductArgs ProductOf(const PreparedRows& pairs, const ExpertSlice& sli
   return args;
 }
 
+void AskFor(const WeightView& weight, ReadAhead& read_ahead) {
+  read_ahead.Ask(weight.bytes());
+  read_ahead.Ask(weight.scale_bytes());
+}
+
+// Asks for the weights of the active experts in the order in which Experts uses them; false where
+// all are in memory.
+bool AskForExperts(const ExpertsArgs& args, const Groups& groups) {
+  if (args.read_ahead == nullptr) return false;
+  const std::span active(groups.active, static_cast<size_t>(groups.num_active));
+  const auto is_asked = [&](int32_t e) { return args.asked != nullptr && args.asked[e] != 0; };
+  if (std::ranges::all_of(active, is_asked)) return false;
+  args.read_ahead->Begin();
+  for (const int32_t e : active) {
+    if (is_asked(e)) continue;
+    AskFor(args.experts[static_cast<size_t>(e)].w1, *args.read_ahead);
+    AskFor(args.experts[static_cast<size_t>(e)].w3, *args.read_ahead);
+  }
+  for (const int32_t e : active) {
+    if (!is_asked(e)) AskFor(args.experts[static_cast<size_t>(e)].w2, *args.read_ahead);
+  }
+  args.read_ahead->Go();
+  if (args.asked != nullptr) {
+    for (const int32_t e : active) args.asked[e] = 1;
+  }
+  return true;
+}
+
 }  // namespace
 
 template <class Body>
@@ -88,6 +117,10 @@ void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
              args.experts[0].w1.cols);
   const Groups groups =
       GroupByExpert(args.chosen, args.x.num_rows, args.num_chosen, num_experts, workspace);
+  const bool is_read = AskForExperts(args, groups);
+  const auto used = [&](const WeightView& weight, const ExpertSlice& slice) {
+    if (is_read) args.read_ahead->Used(weight.bytes_of_rows(slice.end - slice.begin));
+  };
   const int64_t num_pairs = groups.num_pairs;
   float* weights = workspace.Take<float>(num_pairs);
   const PreparedRows gathered = GatherPairs(args, groups, weights, workspace);
@@ -101,9 +134,11 @@ void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
     ForExpertSlices(groups, inner, 2, [&](const ExpertSlice& slice) {
       const ExpertView& view = args.experts[static_cast<size_t>(slice.expert)];
       const bool is_up = slice.product == 1;
-      kernels::ProductArgs call = ProductOf(gathered, slice, is_up ? view.w3 : view.w1);
+      const WeightView& weight = is_up ? view.w3 : view.w1;
+      kernels::ProductArgs call = ProductOf(gathered, slice, weight);
       call.output = (is_up ? up : gate) + slice.pair * inner + slice.begin;
       kernels_.product(call);
+      used(weight, slice);
     });
   }
   {
@@ -120,10 +155,11 @@ void CpuOps::Experts(const ExpertsArgs& args, Workspace& workspace) {
     const Timed timed(profile_, OpKind::kExpertsProducts, groups.num_active * w2.bytes_of_rows(dim),
                       2 * num_pairs * inner * dim, /*calls=*/0);
     ForExpertSlices(groups, dim, 1, [&](const ExpertSlice& slice) {
-      kernels::ProductArgs call =
-          ProductOf(hidden, slice, args.experts[static_cast<size_t>(slice.expert)].w2);
+      const WeightView& weight = args.experts[static_cast<size_t>(slice.expert)].w2;
+      kernels::ProductArgs call = ProductOf(hidden, slice, weight);
       call.output = outputs + slice.pair * dim + slice.begin;
       kernels_.product(call);
+      used(weight, slice);
     });
   }
   SumPairs(args, groups, outputs, dim);

@@ -19,6 +19,8 @@
 
 namespace dsv4 {
 
+class ReadAhead;  // platform/read_ahead.h
+
 // How a product takes its activations (see kernels::PrepareArgs).
 struct ActivationSpec {
   kernels::Activation activation = kernels::Activation::kPlain;
@@ -155,6 +157,12 @@ struct ExpertsArgs {
   float swiglu_limit = 0.0f;   // 0: no clamp
   // out[t] += the bf16 outputs of its experts by ascending expert, in fp32. [T, dim]
   float* out = nullptr;
+
+  // Reads the chosen experts from disk in the order of their use; null where none need be read.
+  ReadAhead* read_ahead = nullptr;
+  // [num_experts], in and out: which were asked for before and have been in memory since. Null
+  // where weights do not stay in memory: each use is asked for.
+  uint8_t* asked = nullptr;
 };
 
 class Ops {

@@ -31,12 +31,23 @@ std::optional<int64_t> Number(const std::filesystem::path& file) {
   return std::nullopt;  // also "max"
 }
 
-// Lowers `info` to what the control group in `folder` allows. Pages of files can be dropped, so
-// only anonymous memory counts as taken.
-void ApplyGroup(const std::filesystem::path& folder, MemoryInfo* info) {
-  const std::optional<int64_t> limit = Number(folder / "memory.max");
+// How one kind of control group names its limit, and in memory.stat what cannot be dropped:
+// anonymous memory and locked pages, of all groups below it too. Pages of files can be dropped.
+struct GroupFields {
+  std::string_view limit;
+  std::string_view anonymous;
+  std::string_view locked;
+};
+constexpr GroupFields kUnified = {"memory.max", "anon", "unevictable"};
+constexpr GroupFields kOld = {"memory.limit_in_bytes", "total_rss", "total_unevictable"};
+
+// Lowers `info` to what the control group in `folder` allows.
+void ApplyGroup(const std::filesystem::path& folder, const GroupFields& fields, MemoryInfo* info) {
+  const std::optional<int64_t> limit = Number(folder / fields.limit);
   if (!limit) return;
-  const int64_t taken = Field(folder / "memory.stat", "anon").value_or(0);
+  const std::filesystem::path stat = folder / "memory.stat";
+  const int64_t taken =
+      Field(stat, fields.anonymous).value_or(0) + Field(stat, fields.locked).value_or(0);
   info->total_bytes = std::min(info->total_bytes, *limit);
   info->available_bytes = std::min(info->available_bytes, std::max<int64_t>(*limit - taken, 0));
 }
@@ -51,7 +62,8 @@ Result<MemoryInfo> ReadMemoryInfo(const std::filesystem::path& root) {
     return Failed("{}: expected MemTotal and MemAvailable, not found", meminfo.string());
   }
   MemoryInfo info{*total * 1024, *available * 1024};
-  for (const std::filesystem::path& folder : UnifiedGroupFolders(root)) ApplyGroup(folder, &info);
+  for (const auto& folder : UnifiedGroupFolders(root)) ApplyGroup(folder, kUnified, &info);
+  for (const auto& folder : OldGroupFolders(root, "memory")) ApplyGroup(folder, kOld, &info);
   return info;
 }
 

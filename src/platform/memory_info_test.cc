@@ -45,6 +45,27 @@ TEST_F(MemoryInfoTest, TheTightestGroupCountsAndFilePagesAreFree) {
   EXPECT_EQ(info->available_bytes, 200000);
 }
 
+TEST_F(MemoryInfoTest, LockedPagesAreTaken) {
+  Write("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 600 kB\n");
+  Write("proc/self/cgroup", "0::/a\n");
+  Write("sys/fs/cgroup/a/memory.max", "300000\n");
+  Write("sys/fs/cgroup/a/memory.stat", "anon 100000\nunevictable 50000\n");
+  EXPECT_EQ(ReadMemoryInfo(root_)->available_bytes, 150000);
+}
+
+TEST_F(MemoryInfoTest, GroupsOfTheOldHierarchyCount) {
+  Write("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 600 kB\n");
+  Write("proc/self/cgroup", "4:memory:/outer/inner\n3:cpu:/\n0::/\n");
+  Write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  Write("sys/fs/cgroup/memory/outer/inner/memory.limit_in_bytes", "300000\n");
+  Write("sys/fs/cgroup/memory/outer/inner/memory.stat",
+        "rss 1\ntotal_cache 7\ntotal_rss 100000\ntotal_unevictable 20000\n");
+  const Result<MemoryInfo> info = ReadMemoryInfo(root_);
+  ASSERT_TRUE(info) << info.error().message;
+  EXPECT_EQ(info->total_bytes, 300000);
+  EXPECT_EQ(info->available_bytes, 180000);
+}
+
 TEST_F(MemoryInfoTest, AMissingFieldIsNamed) {
   Write("proc/meminfo", "MemTotal: 1000 kB\n");
   const Result<MemoryInfo> info = ReadMemoryInfo(root_);

@@ -36,6 +36,16 @@ Result<ProcessMemory> ReadProcessMemory(const std::filesystem::path& root) {
   return memory;
 }
 
+Result<int64_t> BytesReadFromDisk(const std::filesystem::path& root) {
+  const std::filesystem::path path = root / "proc/self/io";
+  std::ifstream file(path);
+  std::string name;
+  for (int64_t bytes = 0; file >> name >> bytes;) {
+    if (name == "read_bytes:") return bytes;
+  }
+  return Failed("{}: expected read_bytes, not found", path.string());
+}
+
 Result<double> SecondsSinceProcessStart(const std::filesystem::path& root) {
   const std::filesystem::path path = root / "proc/self/stat";
   std::ifstream file(path);

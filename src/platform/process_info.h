@@ -18,6 +18,9 @@ struct ProcessMemory {
 // `root` is / but in tests.
 Result<ProcessMemory> ReadProcessMemory(const std::filesystem::path& root = "/");
 
+// Bytes that all threads of this process have had read from disks, ahead or at a touch.
+Result<int64_t> BytesReadFromDisk(const std::filesystem::path& root = "/");
+
 // Seconds since the process was started; up to a hundredth too many, since the system keeps the
 // start in whole hundredths.
 Result<double> SecondsSinceProcessStart(const std::filesystem::path& root = "/");

@@ -48,13 +48,22 @@ TEST(ProcessInfo, TheNameOfAProgramMayHoldBlanksAndParentheses) {
   EXPECT_GT(SecondsSinceProcessStart(root.path()).value(), 0);
 }
 
+TEST(ProcessInfo, ReadsOfDisksAreCountedApartFromReadsOfMemory) {
+  const TempFolder root;
+  std::filesystem::create_directories(root / "proc/self");
+  root.Write("proc/self/io", "rchar: 5\nwchar: 6\nsyscr: 7\nsyscw: 8\nread_bytes: 4096\n");
+  EXPECT_EQ(BytesReadFromDisk(root.path()).value(), 4096);
+}
+
 TEST(ProcessInfo, WhatIsMissingIsNamed) {
   const TempFolder root;
   std::filesystem::create_directories(root / "proc/self");
   root.Write("proc/self/status", "Name:\tx\nVmHWM:\t  12 kB\nRssFile:\t 4 kB\n");
   root.Write("proc/self/stat", "1 (a) S 4");
+  root.Write("proc/self/io", "rchar: 5\n");
   EXPECT_THAT(ReadProcessMemory(root.path()).error().message,
               HasSubstr("expected VmHWM, RssAnon and RssFile, found 2 of them"));
+  EXPECT_THAT(BytesReadFromDisk(root.path()).error().message, HasSubstr("expected read_bytes"));
   EXPECT_THAT(SecondsSinceProcessStart(root.path()).error().message, HasSubstr("field 22"));
 }
 
