@@ -30,18 +30,18 @@ class SinglePageReads {
 // Begins to read a tensor that is about to be touched as a whole.
 void ReadTensorAhead(std::span<const std::byte> data);
 
-// How experts come from disk.
-struct ExpertReads {
-  std::shared_ptr<ReadAhead> read_ahead;
+// How weights come from disk while the model runs.
+struct WeightReads {
+  std::shared_ptr<ReadAhead> read_ahead;  // for routed experts
   // Whether the files have room in memory, so that what has been read once stays there.
   bool stay_in_memory = true;
 };
-// `memory_bytes`: what this process may use; 0 for what the system says.
-Result<ExpertReads> PlanExpertReads(const Checkpoint& checkpoint, int64_t memory_bytes);
-
-// For tensors that are read ahead, or of which single rows are used, where memory is short: a page
-// is read without those round it, and of these pages and others the system drops these first,
-// oldest first, so that weights of every token stay.
-void ReadOnlyWhatIsTouched(std::span<const std::byte> data);
+// `memory_bytes`: what this process may use; 0 for what the system says. Where that is less than
+// the files, tensors of which a token uses a part (routed experts, the embedding) are read without
+// the pages round them, and the system drops them first, oldest first. What every token uses is
+// locked in memory once it was read, where the system lets this process do so and half of the
+// memory is left: the system then neither drops it nor slows its use by looking whether it may be
+// dropped.
+Result<WeightReads> PlanWeightReads(const Checkpoint& checkpoint, int64_t memory_bytes);
 
 }  // namespace dsv4

@@ -430,19 +430,9 @@ Result<ModelWeights> LoadWeights(const ModelConfig& config, const std::filesyste
   DSV4_ASSIGN(Checkpoint opened, Checkpoint::Open(folder));
   const auto checkpoint = std::make_shared<const Checkpoint>(std::move(opened));
   DSV4_ASSIGN(ModelWeights weights, BindWeights(config, checkpoint));
-  DSV4_ASSIGN(ExpertReads reads, PlanExpertReads(*checkpoint, memory_bytes));
+  DSV4_ASSIGN(WeightReads reads, PlanWeightReads(*checkpoint, memory_bytes));
   weights.read_ahead = std::move(reads.read_ahead);
   weights.stay_in_memory = reads.stay_in_memory;
-  if (weights.stay_in_memory) return weights;
-  ReadOnlyWhatIsTouched(weights.embed.bytes());
-  for (const BlockWeights& block : weights.blocks) {
-    for (const ExpertWeights& expert : block.ffn.experts) {
-      for (const WeightView* weight : {&expert.w1, &expert.w2, &expert.w3}) {
-        ReadOnlyWhatIsTouched(weight->bytes());
-        ReadOnlyWhatIsTouched(weight->scale_bytes());
-      }
-    }
-  }
   return weights;
 }
 

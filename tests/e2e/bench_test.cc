@@ -121,6 +121,7 @@ TEST(BenchTest, FiguresAgreeWithEachOther) {
   double bytes = 0;
   for (const auto& [kind, amount] : decode.Find("bytes")->members()) bytes += *amount.to_double();
   EXPECT_NEAR(Number(decode, {"bytes_per_token"}), bytes, 1e-6 * bytes);
+  EXPECT_EQ(Number(decode, {"disk_bytes_per_token"}), 0) << "all is in memory after the first run";
   EXPECT_EQ(report.Find("limits")->Find("reads")->items().size(), 2u) << "before and after";
   EXPECT_EQ(decode.Find("seconds")->items().size(), 1u);
   // The lines of the table are the whole of a step.
