@@ -1,14 +1,15 @@
 // A checkpoint converted for several ranks runs in one process and computes, bit for bit, what the
 // checkpoint it was made of computes.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "checkpoint/convert.h"
 #include "checkpoint/synth.h"
+#include "ops/cpu_ops.h"
 #include "tests/golden_support/identity.h"
 #include "tests/support/compare.h"
 #include "tests/support/exact_scale_model.h"
@@ -18,7 +19,6 @@ namespace dsv4 {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 using testing::LoadedModel;
 using tools::NamedTensor;
 using tools::TraceCase;
@@ -45,26 +45,33 @@ class RanksTest : public ::testing::TestWithParam<const kernels::Kernels*> {
   // Logits of a long sequence in one go, and of another token by token after a short prefill; MTP
   // logits too where the model has them.
   std::vector<NamedTensor> Answers(const fs::path& model) {
-    const LoadedModel loaded = testing::LoadModel(model, 2, *GetParam());
+    LoadedModel loaded = testing::LoadModel(model, 2, *GetParam());
     if (loaded.model == nullptr) return {};
-    const int64_t vocab = loaded.model->config().vocab_size;
+    return Answers(*loaded.model);
+  }
+  std::vector<NamedTensor> Answers(model::Model& model) {
+    const int64_t vocab = model.config().vocab_size;
     std::vector<NamedTensor> answers =
-        testing::RunAll(*loaded.model, testing::CaseOf(testing::RandomTokens(kLength, vocab, 1)));
+        testing::RunAll(model, testing::CaseOf(testing::RandomTokens(kLength, vocab, 1)));
     TraceCase stepwise = testing::CaseOf(testing::RandomTokens(20, vocab, 2));
     stepwise.prefill = 5;
-    for (NamedTensor& tensor : testing::RunAll(*loaded.model, stepwise)) {
+    for (NamedTensor& tensor : testing::RunAll(model, stepwise)) {
       answers.push_back(std::move(tensor));
     }
     return answers;
   }
 
   void ExpectSameAnswers(const fs::path& model, const fs::path& original) {
-    const std::vector<NamedTensor> got = Answers(model), want = Answers(original);
+    SCOPED_TRACE(model);
+    ExpectSame(Answers(model), Answers(original));
+  }
+  static void ExpectSame(const std::vector<NamedTensor>& got,
+                         const std::vector<NamedTensor>& want) {
     ASSERT_FALSE(want.empty());
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) {
       const auto verdict = test::SameBytes(got[i].data, want[i].data, sizeof(float));
-      EXPECT_TRUE(verdict.ok) << model.filename() << " " << want[i].name << ": " << verdict.text;
+      EXPECT_TRUE(verdict.ok) << want[i].name << ": " << verdict.text;
     }
   }
 
@@ -74,6 +81,16 @@ class RanksTest : public ::testing::TestWithParam<const kernels::Kernels*> {
 
 TEST_P(RanksTest, Fp8WithFp4ExpertsAndMtp) {
   ExpectSameAnswers(Convert(Golden("flash-tiny"), 8, 2), Golden("flash-tiny"));
+}
+
+// Weights are then paged from disk, but not what was joined.
+TEST_P(RanksTest, WhereMemoryIsShort) {
+  const std::unique_ptr<Ops> ops = MakeCpuOps(*GetParam(), 2);
+  auto model = model::Model::Load(Convert(Golden("flash-tiny"), 8, 2), *ops,
+                                  {.max_rows = 1024, .memory_bytes = 1 << 20});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_FALSE((*model)->weights_stay_in_memory());
+  ExpectSame(Answers(**model), Answers(Golden("flash-tiny")));
 }
 
 TEST_P(RanksTest, FourRanks) {
