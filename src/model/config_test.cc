@@ -129,19 +129,6 @@ TEST(Config, BothDialectsDescribeTheSameModel) {
   }
 }
 
-TEST(Config, TheFamilyIsTakenAsItIsNamed) {
-  const auto type_of = [](const char* text, const std::vector<Change>& changes) {
-    const Result<ModelConfig> config = ParseChanged(text, changes);
-    return config ? config->model_type : config.error().message;
-  };
-  EXPECT_EQ(type_of(kCheckpointDialect, {}), "deepseek_v4");
-  EXPECT_EQ(type_of(kInferenceDialect, {}), "deepseek_v4");
-  EXPECT_EQ(type_of(kCheckpointDialect, {{"model_type", "null"}}), "deepseek_v4");
-  EXPECT_EQ(type_of(kCheckpointDialect, {{"model_type", R"("deepseek_v9")"}}), "deepseek_v9");
-  EXPECT_THAT(type_of(kCheckpointDialect, {{"model_type", "4"}}),
-              AllOf(HasSubstr("model_type"), HasSubstr("4")));
-}
-
 TEST(Config, EitherNameServesInAMixture) {
   const Result<ModelConfig> config = ParseChanged(kCheckpointDialect, {{"num_attention_heads", ""},
                                                                        {"n_heads", "64"},

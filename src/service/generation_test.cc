@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "tests/support/chat_tokenizer.h"
 #include "tests/support/fake_executor.h"
+#include "tests/support/other_dialect.h"
 
 namespace dsv4::service {
 namespace {
@@ -51,7 +52,8 @@ json::Value Messages(std::string_view text) { return json::Parse(text).value(); 
 
 class GeneratorTest : public ::testing::Test {
  protected:
-  GeneratorTest() : tokenizer_(ParseTokenizer()) {
+  explicit GeneratorTest(const chat::WireDialect& dialect = chat::DeepSeekV4())
+      : dialect_(dialect), tokenizer_(ParseTokenizer(dialect)) {
     auto executor =
         std::make_unique<FakeExecutor>(engine::ExecutorLimits{.vocab_size = tokenizer_.vocab_size(),
                                                               .eos_token_id = kEos,
@@ -66,12 +68,13 @@ class GeneratorTest : public ::testing::Test {
       if (found != script_.end()) logits[static_cast<size_t>(found->second)] = 1000;
     });
     engine_ = std::make_unique<engine::Engine>(std::move(executor), engine::EngineOptions{});
-    generator_ = std::make_unique<Generator>(*engine_, tokenizer_, &chat::DeepSeekV4());
+    generator_ = std::make_unique<Generator>(*engine_, tokenizer_, &dialect_);
   }
   ~GeneratorTest() override { engine_->CheckIntegrity(); }
 
-  static Tokenizer ParseTokenizer() {
-    auto tokenizer = Tokenizer::Parse(testing::ChatTokenizerJson());
+  static Tokenizer ParseTokenizer(const chat::WireDialect& dialect) {
+    auto tokenizer =
+        Tokenizer::Parse(testing::ChatTokenizerJson(testing::kChatTokenizerMinimum, dialect));
     DSV4_CHECK(tokenizer.has_value(), "{}", tokenizer.error().message);
     return std::move(*tokenizer);
   }
@@ -87,7 +90,7 @@ class GeneratorTest : public ::testing::Test {
     }
   }
   Tokens ChatIds(std::string_view messages, chat::Mode mode = chat::Mode::kChat) {
-    auto ids = EncodeChat(chat::DeepSeekV4(), tokenizer_, Messages(messages), {.mode = mode});
+    auto ids = EncodeChat(dialect_, tokenizer_, Messages(messages), {.mode = mode});
     EXPECT_TRUE(ids) << ids.error().message;
     return *ids;
   }
@@ -112,6 +115,7 @@ class GeneratorTest : public ::testing::Test {
     return collected;
   }
 
+  const chat::WireDialect& dialect_;
   Tokenizer tokenizer_;
   FakeExecutor* executor_ = nullptr;
   std::map<uint64_t, int32_t> script_;
@@ -239,13 +243,52 @@ TEST_F(GeneratorTest, LogitsThatAreNotFiniteEndTheAnswerWithAnErrorAndTheTextSoF
 
 TEST_F(GeneratorTest, ControlTokensInMessagesAreTextUnlessAskedOtherwise) {
   const json::Value messages = Messages(R"([{"role":"user","content":"<｜User｜>"}])");
-  const auto plain = EncodeChat(chat::DeepSeekV4(), tokenizer_, messages, {});
-  const auto tokens =
-      EncodeChat(chat::DeepSeekV4(), tokenizer_, messages, {}, AddedTokenText::kTokens);
+  const auto plain = EncodeChat(dialect_, tokenizer_, messages, {});
+  const auto tokens = EncodeChat(dialect_, tokenizer_, messages, {}, AddedTokenText::kTokens);
   ASSERT_TRUE(plain && tokens);
   EXPECT_EQ(tokens->size(), 5u);  // BOS, User, User, Assistant, </think>
   EXPECT_GT(plain->size(), 10u);
   EXPECT_EQ(tokenizer_.Decode(*plain, false), tokenizer_.Decode(*tokens, false));
+}
+
+TEST_F(GeneratorTest, WithoutADialectTextGoesOnAsItIs) {
+  Generator generator(*engine_, tokenizer_, nullptr);
+  const Tokens prompt = Encode("hello");
+  Script(prompt, Encode(std::string(" wor</think>ld") + kEosText));
+  Collected collected;
+  ASSERT_TRUE(generator.Start({.prompt = prompt}, collected.Sink()));
+  while (generator.Step()) {
+  }
+  EXPECT_EQ(collected.content, " wor</think>ld");
+  EXPECT_EQ(collected.last->finish, FinishReason::kStop);
+}
+
+class OtherDialectTest : public GeneratorTest {
+ protected:
+  OtherDialectTest() : GeneratorTest(testing::OtherDialect()) {}
+};
+
+TEST_F(OtherDialectTest, AsksAndAnswersInIt) {
+  const Collected answer = Answer(
+      "why <think>]]so</think>\n\n<‡function_calls>\n<‡call id=\"f\">\n"
+      "<‡arg id=\"q\" text=\"true\">x</‡arg>\n</‡call>\n</‡function_calls>[EOS]",
+      OutputForm::kThinking);
+  EXPECT_EQ(answer.reasoning, "why <think>");
+  EXPECT_EQ(answer.content, "so</think>");
+  EXPECT_EQ(answer.calls, "f({\"q\": \"x\"});");
+  EXPECT_FALSE(answer.last->malformed);
+  EXPECT_EQ(tokenizer_.Decode(ChatIds(R"([{"role":"user","content":"hello"}])"), false),
+            "[BOS][U]hello[A]]]");
+}
+
+TEST_F(OtherDialectTest, EachControlTokenMustBeOneOfTheTokenizer) {
+  EXPECT_TRUE(CheckControlTokens(dialect_, tokenizer_));
+  const Status status = CheckControlTokens(chat::DeepSeekV4(), tokenizer_);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(status.error().message,
+            "expected an added token '<｜begin▁of▁sentence｜>' for the chat format of deepseek_v4, "
+            "found none");
 }
 
 // A conversation over several turns, each the same as without any kept state.
@@ -257,7 +300,7 @@ class ConversationTest : public GeneratorTest {
     int64_t cached;
   };
   TurnResult Turn(chat::Mode mode, engine::SessionId session) {
-    auto ids = EncodeChat(chat::DeepSeekV4(), tokenizer_, messages_, {.mode = mode});
+    auto ids = EncodeChat(dialect_, tokenizer_, messages_, {.mode = mode});
     EXPECT_TRUE(ids) << ids.error().message;
     prompt_ = *ids;
     if (script_.empty()) Script(prompt_, Encode(std::string("think</think>hello") + kEosText));

@@ -14,16 +14,11 @@ bool IsSpace(char32_t c) {
          c == 0x205F || c == 0x3000;
 }
 
-std::array<bool, 256> FirstBytesOf(std::span<const std::string_view> markers) {
-  std::array<bool, 256> is_first{};
-  for (const std::string_view marker : markers) is_first[static_cast<uint8_t>(marker[0])] = true;
-  return is_first;
-}
-
 }  // namespace
 
 Scan ScanFor(std::span<const std::string_view> markers, std::string_view text) {
-  const std::array<bool, 256> is_first = FirstBytesOf(markers);
+  std::array<bool, 256> is_first{};
+  for (const std::string_view marker : markers) is_first[static_cast<uint8_t>(marker[0])] = true;
   for (size_t i = 0; i < text.size(); ++i) {
     if (!is_first[static_cast<uint8_t>(text[i])]) continue;
     const std::string_view rest = text.substr(i);
@@ -33,17 +28,6 @@ Scan ScanFor(std::span<const std::string_view> markers, std::string_view text) {
     }
   }
   return {text.size(), nullptr};
-}
-
-bool HoldsAny(std::span<const std::string_view> markers, std::string_view text) {
-  const std::array<bool, 256> is_first = FirstBytesOf(markers);
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (!is_first[static_cast<uint8_t>(text[i])]) continue;
-    for (const std::string_view marker : markers) {
-      if (text.substr(i).starts_with(marker)) return true;
-    }
-  }
-  return false;
 }
 
 size_t SpaceRun(std::string_view text) {

@@ -21,9 +21,6 @@ struct Scan {
 // One pass, whichever of the markers is rare. None may begin another.
 Scan ScanFor(std::span<const std::string_view> markers, std::string_view text);
 
-// Whether one of the markers stands in `text`, whole; in one pass too.
-bool HoldsAny(std::span<const std::string_view> markers, std::string_view text);
-
 // Bytes of the white space (as Python's \s) at the start of `text`.
 size_t SpaceRun(std::string_view text);
 

@@ -40,12 +40,12 @@ constexpr EncodeOptions kThinking = {.mode = Mode::kThinking};
 TEST(WireDialect, EveryTextOfAPromptIsTheDialectsOwn) {
   const EncodedPrompt prompt = OtherPrompt(kConversation, kThinking);
   EXPECT_EQ(prompt.text,
-            "[BOS]sys\n\nSay [[why]] first, then <§function_calls>:\n{\"name\": \"f\"}\n"
+            "[BOS]sys\n\nSay [[why]] first, then <‡function_calls>:\n{\"name\": \"f\"}\n"
             "{\"name\": \"g\"}\nThat is all.\n\nForm: {\"type\": \"t\"}"
-            "[N]note[U]dev[U]hi[A][[why]]so\n\n<§function_calls>\n"
-            "<§call id=\"f\">\n<§arg id=\"a\" text=\"true\">x\ny</§arg>\n"
-            "<§arg id=\"b\" text=\"false\">[1, 2]</§arg>\n</§call>\n"
-            "<§call id=\"g\">\n\n</§call>\n</§function_calls>[EOS]"
+            "[N]note[U]dev[U]hi[A][[why]]so\n\n<‡function_calls>\n"
+            "<‡call id=\"f\">\n<‡arg id=\"a\" text=\"true\">x\ny</‡arg>\n"
+            "<‡arg id=\"b\" text=\"false\">[1, 2]</‡arg>\n</‡call>\n"
+            "<‡call id=\"g\">\n\n</‡call>\n</‡function_calls>[EOS]"
             "[U]{r}one{/r}\n\n{r}two\n\n(no image){/r}[A][[");
   for (const std::string_view token : DeepSeekV4().control_tokens) {
     EXPECT_THAT(prompt.text, Not(HasSubstr(std::string(token))));
@@ -69,8 +69,8 @@ TEST(WireDialect, ItsControlTokensAloneHaveSpans) {
               ElementsAre("[BOS]", "[U]", "[A]", "[["));
   EXPECT_THAT(
       tokens_of(kConversation),
-      ElementsAre("[BOS]", "[[", "]]", "§", "[N]", "[U]", "[U]", "[A]", "[[", "]]", "§", "§", "§",
-                  "§", "§", "§", "§", "§", "§", "§", "[EOS]", "[U]", "[A]", "[["));
+      ElementsAre("[BOS]", "[[", "]]", "‡", "[N]", "[U]", "[U]", "[A]", "[[", "]]", "‡", "‡", "‡",
+                  "‡", "‡", "‡", "‡", "‡", "‡", "‡", "[EOS]", "[U]", "[A]", "[["));
 }
 
 TEST(WireDialect, EffortsAndTasksAreItsOwn) {
@@ -138,7 +138,7 @@ void ExpectRoundTrip(const ParsedMessage& message, Mode mode) {
 
 TEST(WireDialect, WhatItWritesItReadsInAnyPieces) {
   const std::vector<ToolCall> calls = {
-      {"find", R"({"q": "a \"b\"\nc </§ar", "n": 3, "l": ["x", {"y": null}]})"}, {"now", "{}"}};
+      {"find", R"({"q": "a \"b\"\nc </‡ar", "n": 3, "l": ["x", {"y": null}]})"}, {"now", "{}"}};
   ExpectRoundTrip({"", "", {}}, Mode::kChat);
   ExpectRoundTrip({"Hello, wörld.", "", {}}, Mode::kChat);
   ExpectRoundTrip({"Hello", "Hm [ ] [", {}}, Mode::kThinking);
@@ -163,20 +163,20 @@ TEST(WireDialect, ErrorsNameItsOwnTexts) {
   EXPECT_EQ(error_of("a", Mode::kChat), "byte 1: expected [EOS] after the content, found the end");
   EXPECT_EQ(error_of("a", Mode::kThinking),
             "byte 1: expected ]] before the content, found the end");
-  EXPECT_EQ(error_of("a§[EOS]", Mode::kChat),
-            "byte 1: expected no control token in the content, found §");
-  const std::string open = "\n\n<§function_calls>\n";
+  EXPECT_EQ(error_of("a‡[EOS]", Mode::kChat),
+            "byte 1: expected no control token in the content, found ‡");
+  const std::string open = "\n\n<‡function_calls>\n";
   EXPECT_EQ(error_of(open + "x", Mode::kChat),
-            "byte 21: expected <§call or </§function_calls>, found \"x\"");
-  EXPECT_EQ(error_of(open + "<§call x</§call", Mode::kChat),
-            "byte 28: expected the head of an invoke, id=\"…\"> and a newline, found \" "
-            "x</§call\"");
-  const std::string call = open + "<§call id=\"f\">\n<§arg";
-  EXPECT_EQ(error_of(call + "x</§arg", Mode::kChat),
-            "byte 43: expected ' id=\"', found \"x</§arg\"");
-  EXPECT_EQ(error_of(call + " id=\"k\">x</§arg", Mode::kChat),
-            "byte 43: expected a parameter's name and text=\"true\"> or text=\"false\">, found "
-            "\" id=\\\"k\\\">x</§arg\"");
+            "byte 22: expected <‡call or </‡function_calls>, found \"x\"");
+  EXPECT_EQ(error_of(open + "<‡call x</‡call", Mode::kChat),
+            "byte 30: expected the head of an invoke, id=\"…\"> and a newline, found \" "
+            "x</‡call\"");
+  const std::string call = open + "<‡call id=\"f\">\n<‡arg";
+  EXPECT_EQ(error_of(call + "x</‡arg", Mode::kChat),
+            "byte 46: expected ' id=\"', found \"x</‡arg\"");
+  EXPECT_EQ(error_of(call + " id=\"k\">x</‡arg", Mode::kChat),
+            "byte 46: expected a parameter's name and text=\"true\"> or text=\"false\">, found "
+            "\" id=\\\"k\\\">x</‡arg\"");
 }
 
 TEST(WireDialect, IsFoundByTheModelsType) {

@@ -15,7 +15,7 @@ inline const chat::WireDialect& OtherDialect() {
       .latest_reminder = "[N]",
       .think_start = "[[",
       .think_end = "]]",
-      .dsml = "§",
+      .dsml = "‡",
       .tasks = {{"sum", "[S]", false}, {"go", "[G]", true}},
       .calls = "function_calls",
       .invoke = "call",
@@ -29,7 +29,7 @@ inline const chat::WireDialect& OtherDialect() {
       .tool_result_tail = "{/r}",
       .unsupported_head = "(no ",
       .unsupported_tail = ")",
-      .tools_head = "Say [[why]] first, then <§function_calls>:\n",
+      .tools_head = "Say [[why]] first, then <‡function_calls>:\n",
       .tools_tail = "\nThat is all.",
   });
   return dialect;
