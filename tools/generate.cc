@@ -107,16 +107,15 @@ Status FirstError(const std::vector<Completion>& completions) {
 }
 
 // The ids of a prompt as one user message in `dialect`; of its text alone where that is null.
-Result<std::vector<int32_t>> PromptIds(const Arguments& arguments, const ModelFolder& folder,
-                                       const chat::WireDialect* dialect,
-                                       const std::string& prompt) {
-  const AddedTokenText in_content = arguments.generation.in_content();
-  if (dialect == nullptr) return folder.tokenizer.Encode(prompt, in_content);
-  DSV4_ASSIGN(const chat::EncodeOptions options, arguments.generation.EncodeOptions());
+Result<std::vector<int32_t>> PromptIds(const chat::WireDialect* dialect, const Tokenizer& tokenizer,
+                                       const std::string& prompt,
+                                       const chat::EncodeOptions& options,
+                                       AddedTokenText in_content) {
+  if (dialect == nullptr) return tokenizer.Encode(prompt, in_content);
   json::Value message = json::Value::MakeObject(
       {{"role", json::Value::String("user")}, {"content", json::Value::String(prompt)}});
-  return service::EncodeChat(*dialect, folder.tokenizer,
-                             json::Value::MakeArray({std::move(message)}), options, in_content);
+  return service::EncodeChat(*dialect, tokenizer, json::Value::MakeArray({std::move(message)}),
+                             options, in_content);
 }
 
 Status StartAll(const Arguments& arguments, const engine::SamplingParams& sampling,
@@ -180,6 +179,7 @@ Status RunAll(const Arguments& arguments, const engine::SamplingParams& sampling
 }
 
 Status Generate(const Arguments& arguments) {
+  DSV4_ASSIGN(const chat::EncodeOptions encode, arguments.generation.EncodeOptions());
   DSV4_ASSIGN(const std::string input, ReadInput(arguments.input_file));
   DSV4_ASSIGN(const ModelFolder folder, OpenModelFolder(arguments.model));
   const chat::WireDialect* dialect = nullptr;
@@ -193,7 +193,8 @@ Status Generate(const Arguments& arguments) {
   // More than the model can hold says no more, and could not be added up.
   const int64_t max_new_tokens = std::min(arguments.max_new_tokens, folder.config.max_positions);
   for (std::string& prompt : SplitPrompts(input)) {
-    auto prompt_ids = PromptIds(arguments, folder, dialect, prompt);
+    auto prompt_ids =
+        PromptIds(dialect, folder.tokenizer, prompt, encode, arguments.generation.in_content());
     if (!prompt_ids) {
       return Within(fmt::format("prompt {}", completions.size() + 1),
                     std::move(prompt_ids).error());
@@ -236,7 +237,9 @@ void AddGenerate(CLI::App& app, Selected* selected) {
       ->capture_default_str();
   arguments->generation.AddTo(verb);
   verb->add_flag("--raw", arguments->raw,
-                 "Go on with the prompts' text as it is, without the chat format");
+                 "Go on with the prompts' text as it is, without the chat format")
+      ->excludes(verb->get_option("--mode"))
+      ->excludes(verb->get_option("--effort"));
   CLI::Option* const jsonl =
       verb->add_flag("--jsonl", arguments->jsonl,
                      "One JSON object a line: text, token_ids, finish_reason, tokens_per_s, …");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -62,6 +63,17 @@ TEST_F(DialectCommandTest, AnUnknownFamilyStillGoesOnWithPlainText) {
     return json::DumpCompact(*json::Parse(result.out).value().Find("token_ids"));
   };
   EXPECT_EQ(ids(unknown), ids(known));
+}
+
+TEST_F(DialectCommandTest, PlainTextHasNoModeAndNoEffort) {
+  for (const auto& [option, value] :
+       {std::pair("--mode", "thinking"), std::pair("--effort", "max")}) {
+    const ProgramResult result =
+        RunDsv4({"generate", "--model", model_.path(), "--input-file", "-", "--raw", option, value},
+                "Hi\n");
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("--raw"), HasSubstr(option)));
+  }
 }
 
 TEST_F(DialectCommandTest, EncodingSpeaksAsTheModelDoes) {
