@@ -212,33 +212,19 @@ class Repeats {
 
   Status Prefill(BenchPhase* phase, bool profiled) {
     if (options_.prompt == 0) return {};
-    if (profiled) ops_.set_profile(&phase->profile);
-    const Result<int64_t> read_before = BytesReadFromDisk();
-    const double seconds = bench_.Prefill();
-    ops_.set_profile(nullptr);
-    if (profiled) {
-      phase->profiled_seconds = seconds;
-    } else {
-      phase->seconds.push_back(seconds);
-      NoteDisk(read_before, phase);
-    }
+    Run(phase, profiled, [&] { return bench_.Prefill(); });
     Advance(options_.prompt);
     if (SameFloats(bench_.logits_of(0), prompt_logits_)) return {};
     return Failed("{}: the prompt's logits differ between two runs", ops_.kernels_name());
   }
 
   Status Decode(BenchPhase* phase, bool profiled) {
-    if (profiled) ops_.set_profile(&phase->profile);
-    const Result<int64_t> read_before = BytesReadFromDisk();
-    const Bencher::Decoded decoded = bench_.Decode();
-    ops_.set_profile(nullptr);
-    if (profiled) {
-      phase->profiled_seconds = decoded.seconds;
-      phase->choosing_seconds = decoded.choosing_seconds;
-    } else {
-      phase->seconds.push_back(decoded.seconds);
-      NoteDisk(read_before, phase);
-    }
+    Bencher::Decoded decoded;
+    Run(phase, profiled, [&] {
+      decoded = bench_.Decode();
+      return decoded.seconds;
+    });
+    if (profiled) phase->choosing_seconds = decoded.choosing_seconds;
     Advance(options_.gen);
     for (size_t i = 0; i < answers_.tokens.size(); ++i) {
       if (decoded.answers.tokens[i] == answers_.tokens[i]) continue;
@@ -252,11 +238,26 @@ class Repeats {
   }
 
  private:
-  // Some systems do not tell.
-  static void NoteDisk(const Result<int64_t>& before, BenchPhase* phase) {
-    const Result<int64_t> after = BytesReadFromDisk();
-    if (before && after) phase->disk_bytes.push_back(static_cast<double>(*after - *before));
+  // Runs work(), which returns its seconds, and adds them to the phase: as one more repeat, or as
+  // that with the profile.
+  template <class Work>
+  void Run(BenchPhase* phase, bool profiled, Work work) {
+    if (profiled) ops_.set_profile(&phase->profile);
+    const Result<int64_t> read_before = BytesReadFromDisk();
+    const double seconds = work();
+    const Result<int64_t> read_after = BytesReadFromDisk();
+    ops_.set_profile(nullptr);
+    if (profiled) {
+      phase->profiled_seconds = seconds;
+      return;
+    }
+    phase->seconds.push_back(seconds);
+    // Some systems do not tell.
+    if (read_before && read_after) {
+      phase->disk_bytes.push_back(static_cast<double>(*read_after - *read_before));
+    }
   }
+
   Status CheckFinite(std::string_view what) const {
     for (const float logit : bench_.logits_of(0)) {
       if (!std::isfinite(logit)) return Failed("{}: a logit is {}", what, logit);

@@ -12,8 +12,7 @@ namespace dsv4 {
 
 class Buffer {
  public:
-  // kHuge: for what is filled whole and read often; begins at a multiple of 2 MiB and asks the
-  // system for pages of that size.
+  // kHuge: for what is filled whole and read often; asks the system for large pages.
   enum class Pages { kUsual, kHuge };
   // `what` names the buffer in the error.
   static Result<Buffer> Reserve(int64_t bytes, std::string_view what, Pages pages = Pages::kUsual);

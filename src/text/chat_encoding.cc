@@ -90,11 +90,12 @@ Status CheckTools(const Message& message) {
 
 Result<const TaskToken*> Renderer::TaskOf(const Message& message) const {
   const json::Value* task = message.Get("task");
+  for (const TaskToken& known : dialect_.tasks) {
+    if (task->is_string() && task->as_string() == known.name) return &known;
+  }
   std::string names;
   for (size_t i = 0; i < dialect_.tasks.size(); ++i) {
-    const TaskToken& known = dialect_.tasks[i];
-    if (task->is_string() && task->as_string() == known.name) return &known;
-    names += (i == 0 ? "" : i + 1 < dialect_.tasks.size() ? ", " : " or ") + known.name;
+    names += (i == 0 ? "" : i + 1 < dialect_.tasks.size() ? ", " : " or ") + dialect_.tasks[i].name;
   }
   return BadInput("{}.task: expected {}, found {}", message.path, names, json::Dump(*task));
 }
