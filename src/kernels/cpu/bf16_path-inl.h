@@ -313,7 +313,6 @@ struct Bf16Path {
     const std::byte* const data = w.data + row * WeightBytes<kFormat>(w.cols);
     for (int64_t k = begin; k < end; k += kGroup, out += kGroup * 2) {
       const std::byte* const p = data + WeightBytes<kFormat>(k);
-      __builtin_prefetch(p + WeightBytes<kFormat>(kPanelColumns));
       const Two two = DecodeScaled<kIsScaled>(table, scales, p, k, end, &seen);
       _mm512_storeu_si512(out, two.v[0]);
       _mm512_storeu_si512(out + 64, two.v[1]);

@@ -80,7 +80,6 @@ struct FloatPath {
     Vec::Watch seen = *watch;
     for (int64_t k = begin; k < end; k += kGroup, out += kGroup * 4) {
       const std::byte* const p = data + WeightBytes<kFormat>(k);
-      __builtin_prefetch(p + WeightBytes<kFormat>(kPanelColumns));
       const Vec::Four four = Decode<kIsScaled>(p, scales, k, end, &seen);
       for (int i = 0; i < 4; ++i) {
         Vec::Store(rounds ? Vec::RoundMantissa<16>(four.v[i]) : four.v[i], out + i * kLaneBytes);

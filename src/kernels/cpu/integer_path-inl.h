@@ -146,7 +146,6 @@ struct IntegerPath {
     const std::byte* const scales = w.scale + row / w.block_rows * w.scale_cols();
     std::byte* scale_out = out + kPanelColumns * 2;
     for (int64_t k = begin; k < end; k += kWordGroup, out += kWordGroup * 2) {
-      __builtin_prefetch(data + k / 2 + kPanelColumns / 2);
       const Vec::Words words = Vec::Fp4Words(data + k / 2);
       for (int i = 0; i < 4; ++i) Vec::StoreWords(words.v[i], out + i * kWordVectorBytes);
       Vec::Store(Vec::Fp4Scales(scales + k / 32), scale_out);

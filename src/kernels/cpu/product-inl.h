@@ -160,6 +160,42 @@ __attribute__((noinline)) void DotTile(Rows x, const std::byte* panel, Columns c
   }
 }
 
+// Has what lies ahead in weight rows read from memory while tiles are computed: the same bytes of
+// each row, some lines at a call.
+class Ahead {
+ public:
+  DSV4_INLINE Ahead(const WeightView& w, int64_t row, int64_t num_rows, Columns columns,
+                    int64_t calls)
+      : stride_(w.row_bytes()) {
+    const int64_t first = columns.begin * stride_ / columns.cols;
+    line_ = w.data + row * stride_ + first;
+    end_ = row < w.rows ? w.data + Smaller(row + num_rows, w.rows) * stride_ : line_;
+    row_lines_ = ((columns.end - columns.begin) * stride_ / columns.cols + kLine - 1) / kLine;
+    lines_left_ = row_lines_;
+    lines_a_call_ = (row_lines_ * num_rows + calls - 1) / calls;
+  }
+
+  DSV4_INLINE void Fetch() {
+    for (int64_t i = 0; i < lines_a_call_ && line_ < end_; ++i) {
+      __builtin_prefetch(line_);
+      line_ += kLine;
+      if (--lines_left_ > 0) continue;
+      line_ += stride_ - row_lines_ * kLine;
+      lines_left_ = row_lines_;
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+
+  const std::byte* line_;
+  const std::byte* end_;
+  int64_t stride_;
+  int64_t row_lines_;
+  int64_t lines_left_;  // of the row
+  int64_t lines_a_call_;
+};
+
 template <class Path>
 class Walk {
  public:
@@ -296,8 +332,14 @@ class Walk {
     // Tiles of nearly the same height.
     const int64_t tiles = (rows + Vec::kTileRows - 1) / Vec::kTileRows;
     const int64_t height = (rows + tiles - 1) / tiles;
+    // The band comes to the next columns of these rows, or to the same rows of the next band.
+    const bool is_last = stop == w_.cols;
+    const Columns next{is_last ? 0 : stop, Smaller(w_.cols, is_last ? kChunk : stop + kChunk),
+                       w_.cols};
+    Ahead ahead(w_, begin + (is_last ? kBandRows : 0), end - begin, next, tiles * count / kFour);
     for (int64_t r = 0; r < rows; r += height) {
       for (int64_t i = 0; i < count; i += kFour) {
+        ahead.Fetch();
         TileOf(Smaller(rows - r, height), {X(row + r, k), x_.stride},
                panel + i * Path::kPanelRowBytes, columns, lanes + (r * kBandRows + i) * kLanes);
       }
