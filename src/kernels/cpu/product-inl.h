@@ -24,7 +24,7 @@ constexpr int64_t kFour = 4;           // weight rows of a tile
 constexpr int64_t kPanelRows = 12;     // weight rows decoded at a time: the panel stays in L1
 constexpr int64_t kBandRows = 48;      // weight rows that share a pass over the activations
 constexpr int64_t kBatch = 132;        // activation rows of that pass: their chunk stays in L2
-constexpr int64_t kFoldBytes = 16384;  // of x that scales are folded into at once
+constexpr int64_t kFoldBytes = 65536;  // of x that scales are folded into at once
 constexpr int64_t kSegment = 128;      // weight rows that may share the folding
 constexpr int64_t kSegmentLanes = kSegment * kLanes;
 constexpr int64_t kFewRows =
@@ -257,8 +257,10 @@ class Walk {
       float* const row_lanes = lanes + r * kSegmentLanes;
       for (int64_t i = 0; i < count; ++i) Vec::Store(Vec::Zero(), row_lanes + i * kLanes);
     }
-    for (int64_t k = 0; k < w_.cols; k += kFoldChunk) {
-      const Columns columns{k, Smaller(w_.cols, k + kFoldChunk), w_.cols};
+    // Whole rows, where possible: a row that is left and come back to is read slower.
+    const int64_t chunk = Path::kFolds ? kFoldChunk : w_.cols;
+    for (int64_t k = 0; k < w_.cols; k += chunk) {
+      const Columns columns{k, Smaller(w_.cols, k + chunk), w_.cols};
       const Rows x{X(row, k), x_.stride};
       if (Path::kFolds && end - begin >= kFour && Fold<kRows>(begin, x, columns, folded)) {
         AddRows<Path::kFolds, kRows>({folded, kFoldBytes}, begin, end, columns, lanes);
