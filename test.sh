@@ -81,8 +81,8 @@ fi
 if $all; then
   export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
   export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
-  # The matrix of identity takes the paths of the other tests of identity, many times over.
-  if build asan; then run_tests asan -LE slow -E '^scripts\.|IdentityMatrix'; fi
+  # The matrix of identity and the layers of real widths take the paths of the tests on tiny models, many times over.
+  if build asan; then run_tests asan -LE slow -E '^scripts\.|IdentityMatrix|GoldenRealModel'; fi
   # What starts threads: the pool, the operations split over it, and all that runs on them.
   if build tsan dsv4_{platform,ops,model,engine,service}_test identity_test generation_test; then
     run_tests tsan -LE slow -R '^(platform|ops|model|engine|service)\.|ThreadsChangeNothing|^Generation'
