@@ -12,7 +12,7 @@ packages=(
 )
 case "${1-}" in
   "") ;;
-  --dev) packages+=(clang-19 libclang-rt-19-dev clang-tidy-19 libbenchmark-dev python3-venv) ;;
+  --dev) packages+=(clang-19 libclang-rt-19-dev clang-tidy-19 libbenchmark-dev python3-venv python3-matplotlib) ;;
   *)
     sed -n '2,3s/^# //p' "$0" >&2
     exit 2
