@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing need; does nothing where they are there.
-# usage: install_deps.sh [--dev]        --dev adds what sanitizers, fuzzers, clang-tidy and benchmarks need
+# usage: install_deps.sh [--dev]        --dev adds what sanitizers, fuzzers and clang-tidy need
 set -euo pipefail
 
 packages=(
@@ -12,7 +12,7 @@ packages=(
 )
 case "${1-}" in
   "") ;;
-  --dev) packages+=(clang-19 libclang-rt-19-dev clang-tidy-19 libbenchmark-dev python3-venv python3-matplotlib) ;;
+  --dev) packages+=(clang-19 libclang-rt-19-dev clang-tidy-19 python3-venv python3-matplotlib) ;;
   *)
     sed -n '2,3s/^# //p' "$0" >&2
     exit 2

@@ -1,5 +1,6 @@
 #include "tools/batch.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -41,6 +42,17 @@ Status RunBatch(const BatchAnswer& answer) {
     }
   }
   if (std::cin.bad()) return Failed("standard input cannot be read");
+  return {};
+}
+
+Status CheckMembers(const json::Value& object, std::initializer_list<std::string_view> taken,
+                    std::initializer_list<std::string_view> passed_over) {
+  for (const auto& [key, value] : object.members()) {
+    if (std::ranges::find(taken, key) == taken.end() &&
+        std::ranges::find(passed_over, key) == passed_over.end()) {
+      return BadInput("{}: no such member; known are {}", key, fmt::join(taken, ", "));
+    }
+  }
   return {};
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
+#include <string_view>
 
 #include "base/json.h"
 
@@ -16,6 +18,11 @@ using BatchAnswer = std::function<Result<json::Value>(const json::Value& line)>;
 // Empty lines are passed over. Answers are written out whenever no further input waits, so a
 // program may ask and read.
 Status RunBatch(const BatchAnswer& answer);
+
+// An error where the object has a member that is in neither list; it names those of `taken`.
+// Members of `passed_over` are let be: a line of recorded cases also holds its answer.
+Status CheckMembers(const json::Value& object, std::initializer_list<std::string_view> taken,
+                    std::initializer_list<std::string_view> passed_over = {});
 
 // The line's member, which must be a string.
 Result<std::string> BatchString(const json::Value& line, std::string_view key);

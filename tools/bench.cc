@@ -7,6 +7,7 @@
 #include "tools/bench_report.h"
 #include "tools/bench_run.h"
 #include "tools/commands.h"
+#include "tools/interrupt.h"
 #include "tools/model_flags.h"
 #include "tools/model_path.h"
 #include "tools/option_checks.h"
@@ -22,7 +23,8 @@ struct Arguments {
   bool quiet = false;
 };
 
-Status Bench(const Arguments& arguments) {
+Status Bench(Arguments arguments) {
+  arguments.bench.stop = &InterruptFlag();
   DSV4_ASSIGN(const std::filesystem::path folder, ModelFolderFromArgument(arguments.model.model));
   DSV4_ASSIGN(const PreloadedFiles preloaded,
               PreloadWeights(arguments.model, folder, arguments.quiet));

@@ -83,7 +83,7 @@ class Bencher {
   double Prefill() {
     Restore(before_prompt_, 0);
     const auto start = Clock::now();
-    for (int64_t done = 0; done < options_.prompt;) {
+    for (int64_t done = 0; done < options_.prompt && !options_.stopped();) {
       const int64_t rows = std::min<int64_t>(options_.prompt - done, model_->max_rows());
       tokens_.clear();
       for (int64_t i = 0; i < rows; ++i) {
@@ -120,7 +120,7 @@ class Bencher {
     Decoded result;
     result.answers.tokens.reserve(runs.size() * static_cast<size_t>(options_.gen));
     const auto start = Clock::now();
-    for (int64_t step = 0; step < options_.gen; ++step) {
+    for (int64_t step = 0; step < options_.gen && !options_.stopped(); ++step) {
       const int64_t position = options_.context + options_.prompt + step;
       tokens_.clear();
       for (int32_t s = 0; s < options_.batch; ++s) {
@@ -191,14 +191,15 @@ class Repeats {
     double not_counted = Seconds(fill);
     if (options_.prompt > 0) {
       bench_.Prefill();
+      DSV4_TRY(Advance(options_.prompt));
       DSV4_TRY(CheckFinite("prompt"));
       const auto logits = bench_.logits_of(0);
       prompt_logits_.assign(logits.begin(), logits.end());
       DSV4_ASSIGN(report->first_token_s, SecondsSinceProcessStart());
     }
-    Advance(options_.prompt);
     bench_.KeepState();
     const Bencher::Decoded decoded = bench_.Decode();
+    DSV4_TRY(Advance(options_.gen));
     DSV4_TRY(CheckFinite("decode"));
     if (options_.prompt == 0) {
       DSV4_ASSIGN(report->first_token_s, SecondsSinceProcessStart());
@@ -206,14 +207,13 @@ class Repeats {
     }
     report->first_token_s -= not_counted;
     answers_ = decoded.answers;
-    Advance(options_.gen);
     return {};
   }
 
   Status Prefill(BenchPhase* phase, bool profiled) {
     if (options_.prompt == 0) return {};
     Run(phase, profiled, [&] { return bench_.Prefill(); });
-    Advance(options_.prompt);
+    DSV4_TRY(Advance(options_.prompt));
     if (SameFloats(bench_.logits_of(0), prompt_logits_)) return {};
     return Failed("{}: the prompt's logits differ between two runs", ops_.kernels_name());
   }
@@ -225,7 +225,7 @@ class Repeats {
       return decoded.seconds;
     });
     if (profiled) phase->choosing_seconds = decoded.choosing_seconds;
-    Advance(options_.gen);
+    DSV4_TRY(Advance(options_.gen));
     for (size_t i = 0; i < answers_.tokens.size(); ++i) {
       if (decoded.answers.tokens[i] == answers_.tokens[i]) continue;
       const auto batch = static_cast<size_t>(options_.batch);
@@ -264,7 +264,12 @@ class Repeats {
     }
     return {};
   }
-  void Advance(int64_t tokens) { progress_.Update(done_ += static_cast<uint64_t>(tokens)); }
+  // The tokens of a piece of work that is done, if nobody stopped it.
+  Status Advance(int64_t tokens) {
+    if (options_.stopped()) return Failed("interrupted");
+    progress_.Update(done_ += static_cast<uint64_t>(tokens));
+    return {};
+  }
 
   Bencher& bench_;
   Ops& ops_;

@@ -1,6 +1,7 @@
 // `dsv4 bench`: runs prompt and decode steps of a model and measures them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -25,8 +26,11 @@ struct BenchOptions {
   int64_t context = 0;
   int32_t batch = 1;
   int32_t repeats = 3;
+  // Set from outside (a signal handler) to stop; null where nobody will.
+  const std::atomic<bool>* stop = nullptr;
 
   int64_t positions() const { return context + prompt + gen; }
+  bool stopped() const { return stop != nullptr && stop->load(); }
 };
 // A usage error where the model has not as many positions.
 Status CheckPositions(const BenchOptions& options, const model::ModelConfig& config);

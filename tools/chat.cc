@@ -16,6 +16,7 @@
 #include "tools/conversation.h"
 #include "tools/dialect_choice.h"
 #include "tools/line_editor.h"
+#include "tools/model_path.h"
 #include "tools/option_checks.h"
 #include "tools/progress_bar.h"
 #include "tools/running_model.h"
@@ -61,15 +62,17 @@ class Chat {
     conversation_.SetSystem(arguments.system);
   }
 
-  // A line at a time, from a terminal or a pipe. Errors of a line are told and the chat goes on; a
-  // pipe ends with the first error of an answer.
+  // A line at a time, from a terminal or a pipe. At a terminal errors of a line are told and the
+  // chat goes on; a pipe ends with the first one.
   Status RunTerminal();
   Status RunPipe();
 
  private:
   enum class Next { kGoOn, kExit };
 
-  Next RunCommand(std::string_view line);
+  Result<Next> RunCommand(std::string_view line);
+  // What a terminal is told of a command that was done.
+  std::string Done(const ChatCommand& command) const;
   // Answers `text`; whether Ctrl-C stopped it.
   Result<bool> Answer(std::string text);
   Status Generate(std::vector<int32_t> prompt, AnswerBuilder* answer,
@@ -90,14 +93,9 @@ class Chat {
 
 void Note(std::string_view text) { WriteStandardError(fmt::format("{}\n", text)); }
 
-Chat::Next Chat::RunCommand(std::string_view line) {
-  const Result<ChatCommand> command = ParseChatCommand(line);
-  if (!command) {
-    Note(command.error().message);
-    return Next::kGoOn;
-  }
-  Status status;
-  switch (command->kind) {
+Result<Chat::Next> Chat::RunCommand(std::string_view line) {
+  DSV4_ASSIGN(const ChatCommand command, ParseChatCommand(line));
+  switch (command.kind) {
     case ChatCommand::Kind::kExit:
       return Next::kExit;
     case ChatCommand::Kind::kClear:
@@ -105,7 +103,7 @@ Chat::Next Chat::RunCommand(std::string_view line) {
       break;
     case ChatCommand::Kind::kHelp:
       WriteStandardError(ChatHelp());
-      break;
+      return Next::kGoOn;
     case ChatCommand::Kind::kThinkOn:
       encode_.mode = chat::Mode::kThinking;
       encode_.effort = chat::Effort::kNone;
@@ -119,17 +117,40 @@ Chat::Next Chat::RunCommand(std::string_view line) {
       encode_.effort = chat::Effort::kMax;
       break;
     case ChatCommand::Kind::kSystem:
-      conversation_.SetSystem(command->argument);
+      conversation_.SetSystem(command.argument);
       break;
     case ChatCommand::Kind::kSave:
-      status = conversation_.Save(command->argument);
+      DSV4_TRY(conversation_.Save(ExpandHome(command.argument)));
       break;
     case ChatCommand::Kind::kLoad:
-      status = conversation_.Load(command->argument, dialect_);
+      DSV4_TRY(conversation_.Load(ExpandHome(command.argument), dialect_));
       break;
   }
-  if (!status) Note(status.error().message);
+  if (style_.terminal && !arguments_.model.quiet) Note(Done(command));
   return Next::kGoOn;
+}
+
+std::string Chat::Done(const ChatCommand& command) const {
+  switch (command.kind) {
+    case ChatCommand::Kind::kClear:
+      return conversation_.has_system() ? "[forgotten; the system text stays]" : "[forgotten]";
+    case ChatCommand::Kind::kThinkOn:
+      return "[thinking is on]";
+    case ChatCommand::Kind::kThinkOff:
+      return "[thinking is off]";
+    case ChatCommand::Kind::kThinkMax:
+      return "[thinking is on, at the greatest effort]";
+    case ChatCommand::Kind::kSystem:
+      return conversation_.has_system() ? "[the system text is set]" : "[there is no system text]";
+    case ChatCommand::Kind::kSave:
+      return fmt::format("[{} messages are saved]", conversation_.size());
+    case ChatCommand::Kind::kLoad:
+      return fmt::format("[{} messages are loaded]", conversation_.size());
+    case ChatCommand::Kind::kExit:
+    case ChatCommand::Kind::kHelp:
+      break;
+  }
+  return {};
 }
 
 Result<bool> Chat::Answer(std::string text) {
@@ -187,11 +208,13 @@ Status Chat::Generate(std::vector<int32_t> prompt, AnswerBuilder* answer,
 }
 
 void Chat::Tell(const service::GenerationEvent& last) const {
-  if (last.finish == engine::FinishReason::kCancelled) Note("[stopped]");
-  if (last.finish == engine::FinishReason::kContext) {
-    Note(fmt::format("[the context of {} tokens is full; /clear begins anew]", engine_.context()));
+  const bool told = style_.terminal && !arguments_.model.quiet;
+  if (last.finish == engine::FinishReason::kCancelled && told) Note("[stopped]");
+  if (last.finish == engine::FinishReason::kContext && !arguments_.model.quiet) {
+    Note(fmt::format("[the context of {} tokens is full{}]", engine_.context(),
+                     told ? "; /clear begins anew" : ""));
   }
-  if (last.finish == engine::FinishReason::kLength && style_.terminal) {
+  if (last.finish == engine::FinishReason::kLength && told) {
     Note(fmt::format("[cut at {} tokens; --max-new-tokens allows more]",
                      last.usage.completion_tokens));
   }
@@ -214,7 +237,9 @@ Status Chat::RunTerminal() {
     if (outcome == LineEditor::Outcome::kEnd) return {};
     if (outcome == LineEditor::Outcome::kInterrupted || line.empty()) continue;
     if (IsChatCommand(line)) {
-      if (RunCommand(line) == Next::kExit) return {};
+      const Result<Next> next = RunCommand(line);
+      if (!next) Note(next.error().message);
+      if (next == Next::kExit) return {};
       continue;
     }
     const Result<bool> stopped = Answer(std::string(ChatText(line)));
@@ -227,7 +252,8 @@ Status Chat::RunPipe() {
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     if (IsChatCommand(line)) {
-      if (RunCommand(line) == Next::kExit) return {};
+      DSV4_ASSIGN(const Next next, RunCommand(line));
+      if (next == Next::kExit) return {};
       continue;
     }
     CatchInterrupts();
@@ -264,8 +290,12 @@ void AddChat(CLI::App& app, Selected* selected) {
       ->transform(WholeNumberFrom(1));
   verb->add_flag("--stats", arguments->stats,
                  "After each answer: time to first token, tokens/s, cached tokens");
-  verb->footer("At a terminal:\n" + ChatHelp() +
-               "From a pipe each line is said to the model, and only the answers are printed.\n"
+  verb->footer("At a terminal and in a pipe:\n" + ChatHelp() +
+               "In a pipe each other line is said to the model and only the answers are printed; a "
+               "command\n"
+               "that does not exist or fails ends the program, as an error of an answer does. An "
+               "answer that\n"
+               "fills the context ends there (exit code 0); what then is said no longer fits (4).\n"
                "Examples: dsv4 chat --model models/demo --mode thinking --stats\n"
                "          echo 'Hello' | dsv4 chat --model models/demo --max-new-tokens 50");
   verb->callback(

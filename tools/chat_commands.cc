@@ -27,7 +27,8 @@ constexpr Entry kEntries[] = {
     {"/system", Takes::kText, Kind::kSystem, "/system TEXT",
      "what the model is told first; without TEXT nothing"},
     {"/save", Takes::kFile, Kind::kSave, "/save FILE", "write the conversation as JSON messages"},
-    {"/load", Takes::kFile, Kind::kLoad, "/load FILE", "go on from a conversation that was saved"},
+    {"/load", Takes::kFile, Kind::kLoad, "/load FILE",
+     "go on from a saved conversation; the system text stays where it has none"},
 };
 
 std::string_view Trim(std::string_view text) {

@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "base/utf8.h"
+#include "tools/terminal_style.h"
 
 namespace dsv4::tools {
 namespace {
@@ -30,8 +29,7 @@ std::string WithoutControls(std::string_view text) {
 
 ChatPrinter::Style ChatPrinter::ForStandardOutput() {
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
-  const char* no_color = std::getenv("NO_COLOR");
-  return {terminal, terminal && (no_color == nullptr || *no_color == '\0')};
+  return {terminal, terminal && ColorIsWelcome()};
 }
 
 void ChatPrinter::Print(const service::GenerationEvent& event) {

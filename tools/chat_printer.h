@@ -17,7 +17,7 @@ class ChatPrinter {
     bool terminal = false;
     bool color = false;
   };
-  // For standard output: colour on a terminal unless NO_COLOR is set.
+  // For standard output: colour on a terminal that takes it unless NO_COLOR is set.
   static Style ForStandardOutput();
 
   ChatPrinter(std::FILE* out, Style style) : out_(out), style_(style) {}

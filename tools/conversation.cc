@@ -13,13 +13,15 @@ json::Value Message(std::string role, std::string content) {
                                   {"content", json::Value::String(std::move(content))}});
 }
 
-}  // namespace
-
-bool Conversation::has_system() const {
-  if (messages_.empty()) return false;
-  const json::Value* role = messages_.front().Find("role");
+bool BeginsWithSystem(const std::vector<json::Value>& messages) {
+  if (messages.empty()) return false;
+  const json::Value* role = messages.front().Find("role");
   return role != nullptr && role->is_string() && role->as_string() == "system";
 }
+
+}  // namespace
+
+bool Conversation::has_system() const { return BeginsWithSystem(messages_); }
 
 void Conversation::SetSystem(std::string text) {
   if (has_system()) messages_.erase(messages_.begin());
@@ -61,7 +63,10 @@ Status Conversation::Load(const std::filesystem::path& path, const chat::WireDia
     auto encoded = chat::Encode(dialect, *messages, nullptr, {.mode = mode});
     if (!encoded) return Within(path.string(), std::move(encoded).error());
   }
+  std::vector<json::Value> before = std::move(messages_);
   messages_ = messages->items();
+  if (!has_system() && BeginsWithSystem(before))
+    messages_.insert(messages_.begin(), before.front());
   return {};
 }
 

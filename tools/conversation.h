@@ -1,6 +1,7 @@
 // The messages of a chat.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -14,9 +15,11 @@ namespace dsv4::tools {
 
 class Conversation {
  public:
+  size_t size() const { return messages_.size(); }
   // The messages, for chat::Encode.
   json::Value ToJson() const { return json::Value::MakeArray(messages_); }
 
+  bool has_system() const;
   // What the model is told first; empty: nothing.
   void SetSystem(std::string text);
   void Clear();  // all but the system text
@@ -27,12 +30,11 @@ class Conversation {
   void TakeBackUser();
 
   Status Save(const std::filesystem::path& path) const;
-  // Replaces all of it. The file must hold messages that can be encoded in the dialect.
+  // Replaces all of it, but for the system text where the file has none. The file must hold
+  // messages that can be encoded in the dialect.
   Status Load(const std::filesystem::path& path, const chat::WireDialect& dialect);
 
  private:
-  bool has_system() const;
-
   std::vector<json::Value> messages_;
 };
 

@@ -38,8 +38,8 @@ void AddConvert(CLI::App& app, Selected* selected) {
                    "Folder of the checkpoint, or org/name in the Hugging Face cache")
       ->required();
   verb->add_option("--save-path", options.out, "Folder to make")->required();
-  verb->add_option("--n-experts", options.num_experts, "Routed experts of a layer")
-      ->required()
+  verb->add_option("--n-experts", options.num_experts,
+                   "Routed experts of a layer; as config.json says where absent")
       ->transform(WholeNumberFrom(1));
   verb->add_option("--model-parallel", options.world, "Number of ranks")
       ->required()
@@ -50,7 +50,7 @@ void AddConvert(CLI::App& app, Selected* selected) {
   verb->add_flag("--force", options.replace, "Replace an earlier checkpoint of that name");
   verb->add_flag("--quiet", arguments->quiet, "No progress bar");
   verb->footer(
-      "Example: dsv4 convert --hf-ckpt-path models/demo --save-path models/demo-mp2 --n-experts 8 "
+      "Example: dsv4 convert --hf-ckpt-path models/demo --save-path models/demo-mp2 "
       "--model-parallel 2\n"
       "The folder appears under its name when it is complete.");
   verb->callback(

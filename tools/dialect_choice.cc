@@ -26,6 +26,11 @@ Result<const chat::WireDialect*> DialectOf(const ModelFolder& folder) {
   return Within((folder.path / "tokenizer.json").string(), std::move(checked).error());
 }
 
+Status CheckEffort(std::string_view mode, std::string_view effort) {
+  if (effort == "none" || mode == "thinking") return {};
+  return UsageError("--effort {} needs --mode thinking", effort);
+}
+
 void DialectFlags::AddTo(CLI::App* verb) {
   CLI::Option* const from_model = verb->add_option(
       "--model", model,

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "text/wire_dialect.h"
@@ -13,6 +14,12 @@ namespace dsv4::tools {
 // The dialect that the folder's config.json names, each control token of which must be one of its
 // tokenizer. Without one there is no chat with the model, though it generates.
 Result<const chat::WireDialect*> DialectOf(const ModelFolder& folder);
+
+// How hard to think is of thinking alone: a usage error for "high" and "max" in another mode.
+Status CheckEffort(std::string_view mode, std::string_view effort);
+inline constexpr char kEffortHelp[] =
+    "none, high or max: how hard to think, with --mode thinking. Of DeepSeek-V4, high adds nothing "
+    "to the prompt and max a paragraph";
 
 // Of the verbs that work without a model too.
 struct DialectFlags {

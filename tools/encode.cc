@@ -1,5 +1,6 @@
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "text/chat_encoding.h"
 #include "tools/batch.h"
@@ -44,6 +45,9 @@ Status ReadOptions(const json::Value& options, chat::EncodeOptions* target,
   if (!options.is_object()) {
     return BadInput("options: expected an object, found {}", json::KindName(options.kind()));
   }
+  Status known_members = CheckMembers(
+      options, {"thinking_mode", "drop_thinking", "add_default_bos_token", "reasoning_effort"});
+  if (!known_members) return Within("options", std::move(known_members).error());
   DSV4_TRY(ReadSwitch(options, "drop_thinking", &target->drop_thinking));
   DSV4_TRY(ReadSwitch(options, "add_default_bos_token", &target->add_bos));
   if (const json::Value* mode = options.Find("thinking_mode")) {
@@ -56,13 +60,14 @@ Status ReadOptions(const json::Value& options, chat::EncodeOptions* target,
     }
   }
   if (const json::Value* effort = options.Find("reasoning_effort")) {
-    const bool named = effort->is_string() && effort->as_string() != "none";
-    const auto known = named ? chat::EffortFromName(effort->as_string()) : std::nullopt;
+    const auto known =
+        effort->is_string() ? chat::EffortFromName(effort->as_string()) : std::nullopt;
     target->effort = known.value_or(chat::Effort::kNone);
     if (!known && !effort->is_null()) {
-      *unknown = BadInput("options.reasoning_effort: expected null, \"high\" or \"max\", found {}",
-                          json::Dump(*effort))
-                     .error();
+      *unknown =
+          BadInput("options.reasoning_effort: expected \"none\", \"high\" or \"max\", found {}",
+                   json::Dump(*effort))
+              .error();
     }
   }
   return {};
@@ -70,6 +75,7 @@ Status ReadOptions(const json::Value& options, chat::EncodeOptions* target,
 
 Result<json::Value> EncodeLine(const chat::WireDialect& dialect, const json::Value& line,
                                chat::EncodeOptions options) {
+  DSV4_TRY(CheckMembers(line, {"id", "messages", "context", "options"}, {"prompt", "error"}));
   const json::Value* messages = line.Find("messages");
   if (messages == nullptr) return BadInput("messages: expected an array, found nothing");
   std::optional<Error> unknown;
@@ -85,6 +91,8 @@ Result<json::Value> EncodeLine(const chat::WireDialect& dialect, const json::Val
 Status Encode(const Arguments& arguments) {
   DSV4_ASSIGN(const chat::WireDialect* const dialect, arguments.dialect.Find());
   const chat::EncodeOptions options = OptionsOf(arguments);
+  // A line may be in thinking mode by its options.
+  if (!arguments.batch) DSV4_TRY(CheckEffort(arguments.mode, arguments.effort));
   if (arguments.batch) {
     return RunBatch([&](const json::Value& line) { return EncodeLine(*dialect, line, options); });
   }
@@ -93,7 +101,7 @@ Status Encode(const Arguments& arguments) {
   if (!messages) return Within("standard input", messages.error());
   DSV4_ASSIGN(const chat::EncodedPrompt prompt,
               chat::Encode(*dialect, *messages, nullptr, options));
-  return WriteStandardOutput(prompt.text);
+  return WriteTextToStandardOutput(prompt.text);
 }
 
 }  // namespace
@@ -105,7 +113,7 @@ void AddEncode(CLI::App& app, Selected* selected) {
   verb->add_option("--mode", arguments->mode, "chat or thinking")
       ->check(CLI::IsMember({"chat", "thinking"}))
       ->capture_default_str();
-  verb->add_option("--effort", arguments->effort, "none, high or max")
+  verb->add_option("--effort", arguments->effort, kEffortHelp)
       ->check(CLI::IsMember({"none", "high", "max"}))
       ->capture_default_str();
   verb->add_flag("--no-drop-thinking", arguments->no_drop_thinking,
@@ -117,8 +125,11 @@ void AddEncode(CLI::App& app, Selected* selected) {
                  R"({"id","error"} out)");
   verb->footer(
       R"(Example: echo '[{"role":"user","content":"Hello"}]' | dsv4 encode --mode thinking)"
-      "\nNo newline is added. A line's options are {\"thinking_mode\", \"drop_thinking\",\n"
-      "\"add_default_bos_token\", \"reasoning_effort\"}; those given above are the defaults.");
+      "\nNo newline is added but on a terminal. A line's options are {\"thinking_mode\", "
+      "\"drop_thinking\",\n"
+      "\"add_default_bos_token\", \"reasoning_effort\"}; those given above are the defaults. A "
+      "line that\n"
+      "cannot be answered is an error of that line alone: the exit code stays 0.");
   verb->callback([arguments, selected] { *selected = [arguments] { return Encode(*arguments); }; });
 }
 

@@ -217,9 +217,9 @@ Status Generate(const Arguments& arguments) {
   sampling.num_top_logprobs = arguments.num_logprobs;
   DSV4_ASSIGN(const RunningModel running,
               StartModel(arguments.model, folder, wish, {.context = wish.context}));
+  InterruptFlag();
   service::Generator generator(*running.engine, folder.tokenizer, dialect);
   DSV4_TRY(StartAll(arguments, sampling, std::move(ids), generator, &completions));
-  InterruptFlag();
   return RunAll(arguments, sampling, *running.engine, generator, completions);
 }
 
@@ -242,13 +242,23 @@ void AddGenerate(CLI::App& app, Selected* selected) {
       ->excludes(verb->get_option("--effort"));
   CLI::Option* const jsonl =
       verb->add_flag("--jsonl", arguments->jsonl,
-                     "One JSON object a line: text, token_ids, finish_reason, tokens_per_s, …");
+                     "One JSON object a line for each prompt, in order, as told below");
   verb->add_option("--logprobs", arguments->num_logprobs,
                    "With --jsonl: log-probabilities of each token and of the K most likely ones")
       ->transform(WholeNumber(0, 1000))
       ->needs(jsonl);
   verb->footer(
       "Each prompt becomes one user message. Output: Prompt: …, Completion: …, a blank line.\n"
+      "--jsonl: {prompt, text, token_ids, finish_reason, stop?, error?, seed, prompt_tokens,\n"
+      "completion_tokens, time_to_first_token_s, tokens_per_s, logprobs?}. finish_reason is "
+      "\"stop\" "
+      "(the\n"
+      "model ended, or the text came to `stop`), \"length\" (--max-new-tokens), \"context\" (it is "
+      "full),\n"
+      "\"cancelled\" (Ctrl-C) or \"error\" (which `error` tells). logprobs: for each token {id, "
+      "logprob,\n"
+      "top: the K most likely {id, logprob}}; a logprob that is not finite is null.\n"
+      "Exit code 1 where a prompt ends with an error; an answer cut at a limit is none.\n"
       "Examples: dsv4 generate --model models/demo --input-file prompts.txt --temperature 0\n"
       "          echo 'What is 6 x 7?' | dsv4 generate --model models/demo --input-file - --jsonl");
   verb->callback(

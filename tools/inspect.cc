@@ -97,7 +97,11 @@ Status Inspect(const Arguments& arguments) {
   }
   // A checkpoint that cannot be bound is still described, so that its faults are seen.
   Result<model::ModelWeights> weights = model::BindWeights(report.config, checkpoint);
-  if (weights) report.unused = std::move(weights->unused);
+  if (weights) {
+    report.unused = std::move(weights->unused);
+  } else {
+    report.error = weights.error().message;
+  }
   WarnOfUnused(report.unused);
   fmt::print("{}", arguments.json ? ReportJson(report) : ReportText(report));
   DSV4_TRY(std::move(weights));
@@ -125,7 +129,9 @@ void AddInspect(CLI::App& app, Selected* selected) {
   verb->footer(
       "Example: dsv4 inspect --model models/demo --verify\n"
       "The verdict is for one sequence of the model's full context: \"fits in memory\", \"weights\n"
-      "page from disk\" (works, but reads experts again and again) or \"does not fit\".\n"
+      "page from disk\" (works, but reads experts again and again) or \"does not fit\"; or why "
+      "the\n"
+      "tensors do not make the model (exit code 3, in --json: error).\n"
       "--json: model, config, parameters, tensors, files, ranks, types, memory, unused and, with\n"
       "--verify, faults; sizes in bytes.");
   verb->callback(

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "model/kv_cache.h"
+#include "tools/bytes_text.h"
 
 namespace dsv4::tools {
 namespace {
@@ -38,20 +39,6 @@ std::string_view NameOf(model::RouterScore score) {
   return "?";
 }
 
-// Powers of 1000: "159.6 GB".
-std::string Scaled(double value, std::string_view unit) {
-  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E"};
-  size_t prefix = 0;
-  while (value >= 999.95 && prefix + 1 < std::size(kPrefixes)) {
-    value /= 1000.0;
-    ++prefix;
-  }
-  if (prefix == 0) return fmt::format("{:.4g} {}", value, unit);
-  return fmt::format("{:.1f} {}{}", value, kPrefixes[prefix], unit);
-}
-
-std::string BytesText(double bytes) { return Scaled(bytes, "B"); }
-
 std::string LayersText(const ModelConfig& config) {
   const auto main = std::span(config.compress_ratios).first(static_cast<size_t>(config.num_layers));
   return fmt::format("{}: {} window only, {} of ratio 4, {} of ratio 128; {} hash-routed; {} MTP",
@@ -77,9 +64,12 @@ std::string ConfigurationText(const ModelConfig& c) {
       "context       {} tokens, window {}, {}\n", c.max_positions, c.window_size,
       c.yarn ? fmt::format("YaRN {} x {}", c.yarn->original_max_positions, c.yarn->factor)
              : "no YaRN");
-  text +=
-      fmt::format("formats       {} linears, {} experts, blocks {} x {}\n", NameOf(c.linear_format),
-                  NameOf(c.expert_format), c.weight_block_rows, c.weight_block_cols);
+  text += fmt::format("formats       {} linears, {} experts", NameOf(c.linear_format),
+                      NameOf(c.expert_format));
+  if (c.linear_format != LinearFormat::kBf16 || c.expert_format != LinearFormat::kBf16) {
+    text += fmt::format(", blocks {} x {}", c.weight_block_rows, c.weight_block_cols);
+  }
+  text += '\n';
   return text;
 }
 
@@ -198,9 +188,9 @@ std::string ReportText(const InspectReport& report) {
   std::string text = fmt::format("model         {}\n", report.model.string());
   text += ConfigurationText(report.config);
   text += fmt::format("parameters    {}, {} active per token, {} more in MTP\n",
-                      Scaled(static_cast<double>(parameters.total), ""),
-                      Scaled(static_cast<double>(parameters.active), ""),
-                      Scaled(static_cast<double>(parameters.mtp), ""));
+                      ScaledText(static_cast<double>(parameters.total), ""),
+                      ScaledText(static_cast<double>(parameters.active), ""),
+                      ScaledText(static_cast<double>(parameters.mtp), ""));
   text += fmt::format("tensors       {} in {} files, {}\n", report.num_tensors, report.num_files,
                       BytesText(static_cast<double>(report.file_bytes)));
   if (report.world > 1) {
@@ -221,7 +211,8 @@ std::string ReportText(const InspectReport& report) {
                       BytesText(static_cast<double>(memory.workspace_bytes)));
   text += fmt::format("available     {} of memory\n",
                       BytesText(static_cast<double>(memory.available_bytes)));
-  text += fmt::format("verdict       {}\n", VerdictText(memory));
+  text += fmt::format("verdict       {}\n",
+                      report.error.empty() ? VerdictText(memory) : "not loadable: " + report.error);
   if (!report.verified) return text;
   text += fmt::format("verified      {}\n", report.faulty.empty()
                                                 ? "every value is finite and every table in range"
@@ -253,6 +244,7 @@ std::string ReportJson(const InspectReport& report) {
        {"types", std::move(types)},
        {"memory", MemoryJson(report.memory)},
        {"unused", std::move(unused)}});
+  if (!report.error.empty()) object.Set("error", Value::String(report.error));
   if (report.verified) object.Set("faults", FaultyJson(report.faulty));
   return json::Dump(object) + "\n";
 }

@@ -36,6 +36,7 @@ struct InspectReport {
   int64_t file_bytes = 0;
   int world = 1;  // ranks of a converted checkpoint
   std::vector<std::string> unused;
+  std::string error;  // why the tensors do not make the model; empty where they do
 
   bool verified = false;
   std::vector<FaultyTensor> faulty;
@@ -45,8 +46,9 @@ std::string ReportText(const InspectReport& report);
 // One object: model, config (the names of config.json), parameters {total, active_per_token, mtp},
 // tensors, files, ranks, types {DTYPE: {tensors, bytes}}, memory {weights_bytes, joined_bytes,
 // kv_bytes_per_token, kv_bytes_at_1m_tokens, state_bytes_per_sequence, workspace_bytes,
-// available_bytes, context_tokens, longest_context_tokens, verdict}, unused [names]; verified:
-// faults [{file, tensor, nan, infinite, nan_scales, out_of_range}].
+// available_bytes, context_tokens, longest_context_tokens, verdict}, unused [names]; where the
+// tensors do not make the model: error; verified: faults [{file, tensor, nan, infinite, nan_scales,
+// out_of_range}].
 std::string ReportJson(const InspectReport& report);
 
 }  // namespace dsv4::tools

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <iostream>
 #include <new>
 
 #include "tools/commands.h"
@@ -13,9 +12,10 @@
 namespace dsv4::tools {
 namespace {
 
+// In the order in which --help lists them.
 constexpr AddCommand kCommands[] = {
-    AddConvert, AddSynth, AddEncode, AddParse, AddTokenize, AddDetokenize,
-    AddInspect, AddOps,   AddTrace,  AddBench, AddGenerate, AddChat,
+    AddChat,       AddGenerate, AddInspect, AddEncode, AddParse, AddTokenize,
+    AddDetokenize, AddSynth,    AddConvert, AddTrace,  AddBench, AddOps,
     nullptr,  // ends the table
 };
 
@@ -33,21 +33,45 @@ int ExitCodeOf(ErrorKind kind) {
   return kExitFailed;
 }
 
-// What is told of a word that stands where one of the verbs of `app` should; empty where none does.
-std::string UnknownVerb(const CLI::App& app) {
+// "dsv4 ops list"
+std::string CommandOf(const CLI::App& app) {
+  const CLI::App* const parent = app.get_parent();
+  return (parent == nullptr ? "" : CommandOf(*parent) + " ") + app.get_name();
+}
+
+// What is told of a command line that cannot be parsed. The parser names what is missing first; the
+// word that nobody expected is why more often than not.
+std::string UsageText(const CLI::App& app, const CLI::Error& error) {
   const std::vector<CLI::App*> given = app.get_subcommands();
-  if (!given.empty()) return UnknownVerb(*given.front());
+  if (!given.empty()) return UsageText(*given.front(), error);
+  const std::string name = CommandOf(app);
+  const std::vector<std::string> words = app.remaining();
+  if (words.empty()) {
+    return fmt::format("{}: {} ({} --help tells more)\n", name, error.what(), name);
+  }
+  const bool is_option = words.front().starts_with('-');
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (!verb->get_name().empty()) verbs.push_back(verb->get_name());  // option groups have none
   }
-  const std::vector<std::string> words = app.remaining();
-  if (verbs.empty() || words.empty()) return {};
-  const CLI::App* const parent = app.get_parent();
-  const std::string name = (parent ? parent->get_name() + " " : "") + app.get_name();
-  return fmt::format("{}: there is no {} {}; there are the verbs {} ({} --help tells of them)\n",
-                     name, words.front().starts_with('-') ? "option" : "verb", words.front(),
-                     fmt::join(verbs, ", "), name);
+  if (!verbs.empty()) {
+    return fmt::format("{}: there is no {} {}; there are the verbs {} ({} --help tells of them)\n",
+                       name, is_option ? "option" : "verb", words.front(), fmt::join(verbs, ", "),
+                       name);
+  }
+  const bool more = dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr;
+  return fmt::format("{}: {} {}{}{} ({} --help tells more)\n", name,
+                     is_option ? "there is no option" : "not expected:", words.front(),
+                     more ? "; " : "", more ? error.what() : "", name);
+}
+
+// Whether all of standard output was written. A reader that had enough is told of nothing.
+bool OutputIsWritten() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+  if (!ReaderOfStandardOutputIsGone()) {
+    WriteStandardError("dsv4: standard output cannot be written\n");
+  }
+  return false;
 }
 
 // What the standard library throws where the system has no more to give.
@@ -75,27 +99,21 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const std::string unknown = error.get_exit_code() == 0 ? "" : UnknownVerb(app);
-    if (!unknown.empty()) {
-      WriteStandardError(unknown);
+    if (error.get_exit_code() != 0) {
+      WriteStandardError(UsageText(app, error));
       return kExitUsage;
     }
-    if (app.exit(error) != 0) return kExitUsage;
-    if (std::cout.flush()) return kExitDone;
-    std::fputs("dsv4: standard output cannot be written\n", stderr);
-    return kExitFailed;
+    app.exit(error);  // prints the help or the version
+    return OutputIsWritten() ? kExitDone : kExitFailed;
   }
   const Status status = Run(selected);
-  if (std::fflush(stdout) != 0 && status) {
-    std::fputs("dsv4: standard output cannot be written\n", stderr);
-    return kExitFailed;
-  }
-  if (!status) {
-    // Not fmt::print, which throws where standard error is closed.
-    WriteStandardError(fmt::format("dsv4: {}\n", status.error().message));
-    return ExitCodeOf(status.error().kind);
-  }
-  return kExitDone;
+  if (status) return OutputIsWritten() ? kExitDone : kExitFailed;
+  std::fflush(stdout);
+  const ErrorKind kind = status.error().kind;
+  if (kind == ErrorKind::kFailed && ReaderOfStandardOutputIsGone()) return kExitFailed;
+  // Not fmt::print, which throws where standard error is closed.
+  WriteStandardError(fmt::format("dsv4: {}\n", status.error().message));
+  return ExitCodeOf(kind);
 }
 
 }  // namespace

@@ -16,8 +16,10 @@ namespace dsv4::tools {
 void ModelFlags::AddTo(CLI::App* verb) {
   verb->add_option("--model", model, "Folder of the model, or org/name in the Hugging Face cache")
       ->required();
-  verb->add_option("--threads", threads,
-                   "Threads to compute with; one for each core of the machine where absent")
+  verb->add_option(
+          "--threads", threads,
+          "Threads to compute with; where absent, one for each physical core that the process may "
+          "use (taskset, control groups)")
       ->transform(WholeNumber(1, 1024));
   verb->add_flag("--preload", preload, "Read all weights into memory first");
   verb->add_flag("--mlock", mlock, "Read all weights into memory first and keep them there");

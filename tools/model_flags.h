@@ -14,7 +14,7 @@ namespace dsv4::tools {
 
 struct ModelFlags {
   std::string model;
-  int threads = 0;  // 0: as many as the machine has
+  int threads = 0;  // 0: DefaultThreads()
   bool preload = false;
   bool mlock = false;
 

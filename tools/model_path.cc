@@ -1,7 +1,6 @@
 #include "tools/model_path.h"
 
 #include <cstdlib>
-#include <string_view>
 
 #include "checkpoint/hub_cache.h"
 
@@ -16,22 +15,21 @@ std::string_view Variable(const char* name) {
   return value == nullptr ? std::string_view() : value;
 }
 
-// "~" and "~/…" mean the home folder, as in huggingface_hub.
-fs::path Expanded(std::string_view path) {
-  if (path != "~" && !path.starts_with("~/")) return path;
-  return fs::path(Variable("HOME")) / path.substr(path.size() > 1 ? 2 : 1);
-}
-
 fs::path HubCache() {
-  if (const auto cache = Variable("HF_HUB_CACHE"); !cache.empty()) return Expanded(cache);
-  if (const auto home = Variable("HF_HOME"); !home.empty()) return Expanded(home) / "hub";
+  if (const auto cache = Variable("HF_HUB_CACHE"); !cache.empty()) return ExpandHome(cache);
+  if (const auto home = Variable("HF_HOME"); !home.empty()) return ExpandHome(home) / "hub";
   if (const auto cache = Variable("XDG_CACHE_HOME"); !cache.empty()) {
-    return Expanded(cache) / "huggingface" / "hub";
+    return ExpandHome(cache) / "huggingface" / "hub";
   }
-  return Expanded("~/.cache/huggingface/hub");
+  return ExpandHome("~/.cache/huggingface/hub");
 }
 
 }  // namespace
+
+fs::path ExpandHome(std::string_view path) {
+  if (path != "~" && !path.starts_with("~/")) return path;
+  return fs::path(Variable("HOME")) / path.substr(path.size() > 1 ? 2 : 1);
+}
 
 Result<fs::path> ModelPathFromArgument(const std::string& model) {
   return ResolveModel(model, HubCache());

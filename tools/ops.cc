@@ -13,6 +13,7 @@
 #include "tools/kernel_choice.h"
 #include "tools/ops_golden.h"
 #include "tools/ops_perf.h"
+#include "tools/option_checks.h"
 
 namespace dsv4::tools {
 namespace {
@@ -31,18 +32,22 @@ Status Golden(const std::string& folder) {
   return {};
 }
 
-// The sets compiled in, whether they run here and which is the default; then "product: ref avx2",
-// one line per entry: the sets that have their own implementation.
+// The sets compiled in, those that run here first and the fastest of them, the default, last; then
+// "product: ref avx2", one line per entry: the sets that have their own implementation.
 Status List() {
   const std::span<const kernels::Kernels* const> runnable = kernels::Runnable();
+  std::vector<const kernels::Kernels*> sets(runnable.begin(), runnable.end());
   for (const kernels::Kernels* set : kernels::Compiled()) {
-    const bool runs = std::ranges::find(runnable, set) != runnable.end();
-    fmt::print("set {}: {}{}\n", set->name, runs ? "runs here" : "does not run here",
+    if (std::ranges::find(runnable, set) == runnable.end()) sets.push_back(set);
+  }
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const kernels::Kernels* const set = sets[i];
+    fmt::print("set {}: {}{}\n", set->name, i < runnable.size() ? "runs here" : "does not run here",
                set == runnable.back() ? ", the default" : "");
   }
   for (const kernels::Entry& entry : kernels::Entries()) {
     fmt::print("{}:", entry.name);
-    for (const kernels::Kernels* set : kernels::Compiled()) {
+    for (const kernels::Kernels* set : sets) {
       if (entry.own(*set)) fmt::print(" {}", set->name);
     }
     fmt::print("\n");
@@ -136,8 +141,9 @@ void AddOps(CLI::App& app, Selected* selected) {
   perf->footer(
       "Example: DSV4_KERNELS=avx2 dsv4 ops perf -p '^fp[48] 1 x 4096 x 4096$' --threads 2");
   AddSelection(perf, selection);
-  perf->add_option("--threads", selection->threads, "Threads; by default one per physical core")
-      ->check(CLI::PositiveNumber);
+  perf->add_option("--threads", selection->threads,
+                   "Threads; where absent, one for each physical core that the process may use")
+      ->transform(WholeNumber(1, 1024));
   perf->callback([=] { *selected = [=] { return Perf(*selection); }; });
 }
 

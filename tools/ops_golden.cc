@@ -31,17 +31,20 @@ Result<json::Value> ReadParameters(const std::filesystem::path& path) {
   return value;
 }
 
-Status CheckFilesAreKnown(const std::filesystem::path& folder) {
+// kernels.json of a folder whose other files have rules.
+Result<json::Value> ReadFolder(const std::filesystem::path& folder) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+  const std::filesystem::directory_iterator entries(folder, error);
+  if (error) return CannotBeOpened(folder, error.value());
+  DSV4_ASSIGN(json::Value parameters, ReadParameters(folder / "kernels.json"));
+  for (const auto& entry : entries) {
     if (entry.path().extension() != ".safetensors") continue;
     const std::string stem = entry.path().stem().string();
     if (std::ranges::find(kRules, stem, &Rule::file) == std::end(kRules)) {
       return BadInput("{}: no rule compares this file", entry.path().string());
     }
   }
-  if (error) return CannotBeOpened(folder, error.value());
-  return {};
+  return parameters;
 }
 
 }  // namespace
@@ -103,8 +106,7 @@ test::Verdict RowsWithin(Floats got, Floats want, double limit) {
 
 Result<std::vector<GoldenResult>> RunKernelGolden(const kernels::Kernels& kernels,
                                                   const std::filesystem::path& folder) {
-  DSV4_TRY(CheckFilesAreKnown(folder));
-  DSV4_ASSIGN(const json::Value parameters, ReadParameters(folder / "kernels.json"));
+  DSV4_ASSIGN(const json::Value parameters, ReadFolder(folder));
   std::vector<GoldenResult> results;
   for (const Rule& rule : kRules) {
     const std::filesystem::path path = folder / (std::string(rule.file) + ".safetensors");

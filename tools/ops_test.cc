@@ -80,6 +80,7 @@ TEST(OpsGolden, MissingFolderAndUnknownFileAreErrors) {
   EXPECT_FALSE(RunKernelGolden(Ref(), "/no/such/folder"));
   const auto folder = std::filesystem::temp_directory_path() / "dsv4_ops_golden_test";
   std::filesystem::create_directories(folder);
+  std::ofstream(folder / "kernels.json") << "{}";
   std::ofstream(folder / "novel.safetensors") << "x";
   const auto results = RunKernelGolden(Ref(), folder);
   std::filesystem::remove_all(folder);

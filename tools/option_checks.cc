@@ -8,14 +8,17 @@
 
 namespace dsv4::tools {
 
-CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
-  const std::string range = fmt::format("{} to {}", least, most);
+namespace {
+
+// `expected` is what a message says of the number, `range` what the help does.
+CLI::Validator WholeNumberWithin(uint64_t least, uint64_t most, const std::string& expected,
+                                 const std::string& range) {
   const auto check = [=](std::string& text) -> std::string {
     uint64_t number = 0;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error != std::errc() || stop != end || number < least || number > most) {
-      return fmt::format("expected a whole number from {}, found \"{}\"", range, text);
+      return fmt::format("expected a whole number {}, found \"{}\"", expected, text);
     }
     text = std::to_string(number);
     return {};
@@ -23,9 +26,17 @@ CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
   return CLI::Validator(check, range);
 }
 
+}  // namespace
+
+CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
+  const std::string range = fmt::format("{} to {}", least, most);
+  return WholeNumberWithin(least, most, "from " + range, range);
+}
+
 CLI::Validator WholeNumberFrom(uint64_t least) {
-  return WholeNumber(least, std::numeric_limits<int64_t>::max())
-      .description(fmt::format("at least {}", least));
+  const std::string range = fmt::format("at least {}", least);
+  return WholeNumberWithin(least, std::numeric_limits<int64_t>::max(),
+                           "of " + range + ", below 2^63", range);
 }
 
 CLI::Validator NotEmpty() {

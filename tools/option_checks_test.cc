@@ -27,7 +27,9 @@ TEST(OptionChecks, WholeNumbersAreDecimalAndInRange) {
     EXPECT_EQ(few(text), "expected a whole number from 1 to 1024, found \"" + text + "\"");
   }
   const CLI::Validator positive = WholeNumberFrom(1);
-  for (std::string text : {"0", "9223372036854775808"}) EXPECT_FALSE(positive(text).empty());
+  for (std::string text : {"0", "9223372036854775808"}) {
+    EXPECT_THAT(positive(text), HasSubstr("expected a whole number of at least 1, below 2^63"));
+  }
 }
 
 TEST(OptionChecks, LeadingZerosAreNotOctal) {

@@ -17,6 +17,7 @@ struct Arguments {
 
 Result<json::Value> ParseLine(const chat::WireDialect& dialect, const json::Value& line,
                               chat::Mode mode) {
+  DSV4_TRY(CheckMembers(line, {"id", "completion", "mode"}, {"message", "error"}));
   DSV4_ASSIGN(const std::string completion, BatchString(line, "completion"));
   if (line.Find("mode") != nullptr) {
     DSV4_ASSIGN(const std::string name, BatchString(line, "mode"));
@@ -54,10 +55,11 @@ void AddParse(CLI::App& app, Selected* selected) {
       ->capture_default_str();
   arguments->dialect.AddTo(verb);
   verb->add_flag("--batch", arguments->batch,
-                 R"(Lines {"id","completion","mode"} in, {"id","message"} or {"id","error"} out)");
+                 R"(Lines {"id","completion","mode"?} in, {"id","message"} or {"id","error"} out)");
   verb->footer(
       "Example: printf 'Hmm.</think>Hello<｜end▁of▁sentence｜>' | dsv4 parse --mode thinking\n"
-      "Every byte counts, a last newline too: what stands after the end token is an error.");
+      "Every byte counts, a last newline too: what stands after the end token is an error.\n"
+      "With --batch an error is of its line alone: the exit code stays 0.");
   verb->callback([arguments, selected] { *selected = [arguments] { return Parse(*arguments); }; });
 }
 

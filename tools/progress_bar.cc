@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
+
+#include "tools/terminal_style.h"
 
 namespace dsv4::tools {
 namespace {
@@ -31,11 +32,6 @@ std::string Duration(double seconds) {
   if (s < 120) return fmt::format("{} s", s);
   if (s < 7200) return fmt::format("{} min", (s + 30) / 60);
   return fmt::format("{} h", (s + 1800) / 3600);
-}
-
-bool IsSet(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
 }
 
 }  // namespace
@@ -75,8 +71,9 @@ std::string ProgressText(std::string_view what, uint64_t done, uint64_t total, d
 
 ProgressBar::Options ProgressBar::ForTerminal(bool quiet) {
   Options options;
-  options.enabled = !quiet && isatty(STDERR_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-  options.color = !IsSet("NO_COLOR");
+  options.enabled =
+      !quiet && isatty(STDERR_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && TerminalTakesEscapes();
+  options.color = ColorIsWelcome();
   winsize size{};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     options.columns = size.ws_col - 1;  // a full line would wrap on some terminals

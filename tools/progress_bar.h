@@ -27,8 +27,8 @@ class ProgressBar : public Progress {
     Clock now = std::chrono::steady_clock::now;
   };
 
-  // For standard error: enabled where both standard error and standard output are terminals and
-  // `quiet` is not set; in colour unless NO_COLOR is set.
+  // For standard error: enabled where both standard error and standard output are terminals
+  // that know escape sequences and `quiet` is not set; in colour unless NO_COLOR is set.
   static Options ForTerminal(bool quiet);
 
   explicit ProgressBar(bool quiet) : ProgressBar(ForTerminal(quiet)) {}

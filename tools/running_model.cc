@@ -13,6 +13,9 @@
 #include "engine/model_executor.h"
 #include "model/model.h"
 #include "platform/memory_info.h"
+#include "tools/bytes_text.h"
+#include "tools/dialect_choice.h"
+#include "tools/interrupt.h"
 #include "tools/model_path.h"
 #include "tools/option_checks.h"
 #include "tools/standard_io.h"
@@ -81,14 +84,16 @@ void GenerationFlags::AddTo(CLI::App* verb) {
   verb->add_option("--temperature", temperature,
                    "0 is greedy; from generation_config.json, or 1, where absent")
       ->transform(TemperatureRange());
-  verb->add_option("--top-p", top_p, "Sample from the most likely tokens that make up this share")
+  verb->add_option("--top-p", top_p,
+                   "Sample from the most likely tokens that make up this share; from "
+                   "generation_config.json, or 1, where absent")
       ->transform(TopPRange());
   verb->add_option("--seed", seed, "The same seed gives the same text; a random one where absent")
       ->transform(WholeNumber(0, std::numeric_limits<uint64_t>::max()));
   verb->add_option("--mode", mode, "chat or thinking")
       ->check(CLI::IsMember({"chat", "thinking"}))
       ->capture_default_str();
-  verb->add_option("--effort", effort, "none, high or max: how hard to think in thinking mode")
+  verb->add_option("--effort", effort, kEffortHelp)
       ->check(CLI::IsMember({"none", "high", "max"}))
       ->capture_default_str();
   verb->add_option("--stop", stop, "End the answer before this text (may be repeated)")
@@ -105,6 +110,7 @@ Result<chat::EncodeOptions> GenerationFlags::EncodeOptions() const {
   if (!parsed_effort) {
     return UsageError("--effort: expected none, high or max, found {}", effort);
   }
+  DSV4_TRY(CheckEffort(mode, effort));
   return chat::EncodeOptions{.mode = *parsed_mode, .effort = *parsed_effort};
 }
 
@@ -137,6 +143,7 @@ engine::SamplingParams SamplingOf(const GenerationFlags& flags, const ModelFolde
 
 Result<RunningModel> StartModel(const EngineFlags& flags, const ModelFolder& folder,
                                 engine::MemoryWish wish, const engine::EngineOptions& options) {
+  const InterruptScope interrupt;
   RunningModel running;
   // First, since locked pages and joined tensors leave less for the cache.
   DSV4_ASSIGN(running.preloaded, PreloadWeights(flags, folder.path, flags.quiet));
@@ -145,15 +152,15 @@ Result<RunningModel> StartModel(const EngineFlags& flags, const ModelFolder& fol
   }
   DSV4_ASSIGN(running.ops, StartOps(flags));
   DSV4_ASSIGN(auto loaded, model::Model::Load(folder.path, *running.ops, {}));
+  if (interrupt.flag()) return Failed("interrupted");
   DSV4_ASSIGN(const MemoryInfo memory, ReadMemoryInfo());
   wish.budget_bytes = memory.available_bytes / 2;
   DSV4_ASSIGN(const engine::MemoryPlan plan, engine::PlanMemory(folder.config, wish));
   if (Speaks(flags)) {
     WriteStandardError(fmt::format(
-        "dsv4: context {} tokens, {} at once, KV cache up to {} MiB of {} MiB available, {} "
-        "threads\n",
-        plan.context, plan.num_slots, plan.bytes >> 20, memory.available_bytes >> 20,
-        flags.NumThreads()));
+        "dsv4: context {} tokens, {} at once, KV cache up to {} of {} available, {} threads\n",
+        plan.context, plan.num_slots, BytesText(static_cast<double>(plan.bytes)),
+        BytesText(static_cast<double>(memory.available_bytes)), flags.NumThreads()));
   }
   if (!loaded->weights_stay_in_memory() && Speaks(flags)) {
     WriteStandardError(

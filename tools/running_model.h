@@ -68,9 +68,9 @@ struct RunningModel {
   std::unique_ptr<engine::Engine> engine;
 };
 
-// Loads the weights, into memory where the flags ask for it, and reserves the KV cache: what is
-// wanted, within half of the memory at hand. Says so on standard error where that is a terminal and
-// flags.quiet is not set.
+// Loads the weights, into memory where the flags ask for it (a signal ends that as an error), and
+// reserves the KV cache: what is wanted, within half of the memory at hand. Says so on standard
+// error where that is a terminal and flags.quiet is not set.
 Result<RunningModel> StartModel(const EngineFlags& flags, const ModelFolder& folder,
                                 engine::MemoryWish wish, const engine::EngineOptions& options);
 

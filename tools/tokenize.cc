@@ -160,8 +160,9 @@ Status Detokenize(const Arguments& arguments) {
   }
   DSV4_ASSIGN(const std::string text, ReadStandardInput());
   DSV4_ASSIGN(const std::vector<int32_t> ids, IdsOfText(text));
-  return WriteStandardOutput(arguments.bytes ? tokenizer.DecodeBytes(ids, arguments.skip_special)
-                                             : tokenizer.Decode(ids, arguments.skip_special));
+  return WriteTextToStandardOutput(arguments.bytes
+                                       ? tokenizer.DecodeBytes(ids, arguments.skip_special)
+                                       : tokenizer.Decode(ids, arguments.skip_special));
 }
 
 void AddSource(CLI::App* verb, Arguments& arguments) {
@@ -181,7 +182,8 @@ void AddTokenize(CLI::App& app, Selected* selected) {
   AddSource(verb, *arguments);
   verb->add_flag(
       "--batch", arguments->batch,
-      R"(Lines {"id","text"|"bytes_hex"} in, {"id","ids","decoded","decoded_skip"} out)");
+      R"(Lines {"id","text"|"bytes_hex"|"ids"} in, {"id","ids","decoded","decoded_skip"} or )"
+      R"({"id","error"} out)");
   verb->add_flag("--plain", arguments->plain,
                  "Special tokens' strings such as <think> are ordinary text");
   verb->add_flag("--stats", arguments->stats, "Say on standard error how fast it was");
@@ -189,7 +191,9 @@ void AddTokenize(CLI::App& app, Selected* selected) {
       "Example: printf 'Hello <think>' | dsv4 tokenize --tokenizer "
       "models/tokenizer/tokenizer.json\n"
       "The input is taken byte for byte, a last newline included. Bytes that are no UTF-8 become "
-      "U+FFFD.");
+      "U+FFFD.\nWith --batch a line of \"ids\" alone is decoded, other members are passed over, "
+      "and "
+      "an error is\nof its line alone: the exit code stays 0.");
   verb->callback(
       [arguments, selected] { *selected = [arguments] { return Tokenize(*arguments); }; });
 }
@@ -200,14 +204,16 @@ void AddDetokenize(CLI::App& app, Selected* selected) {
       app.add_subcommand("detokenize", "Turn token ids on standard input into their text");
   AddSource(verb, *arguments);
   verb->add_flag("--batch", arguments->batch,
-                 R"(Lines {"id","ids"} in, {"id","decoded","decoded_skip","decoded_hex"} out)");
+                 R"(Lines {"id","ids"} in, {"id","decoded","decoded_skip","decoded_hex"} or )"
+                 R"({"id","error"} out)");
   verb->add_flag("--skip-special", arguments->skip_special,
                  "Leave out tokens marked special (<think> is not)");
   verb->add_flag("--bytes", arguments->bytes,
                  "Write the tokens' bytes as they are, valid UTF-8 or not");
   verb->footer(
       "Example: echo 19923 2058 | dsv4 detokenize --tokenizer models/tokenizer/tokenizer.json\n"
-      "Ids outside the vocabulary add nothing. No newline is added.");
+      "Ids outside the vocabulary add nothing. No newline is added but on a terminal.\n"
+      "With --batch an error is of its line alone: the exit code stays 0.");
   verb->callback(
       [arguments, selected] { *selected = [arguments] { return Detokenize(*arguments); }; });
 }

@@ -43,6 +43,7 @@ Result<std::vector<TraceCase>> ParseCases(const std::string& path, const std::st
     }
     cases.push_back(std::move(*trace));
   }
+  if (cases.empty()) return BadInput("{}: holds no case", path);
   return cases;
 }
 
@@ -90,11 +91,15 @@ void AddTrace(CLI::App& app, Selected* selected) {
   command->add_flag("--list-taps", options->list_taps, "List the inner values of this model");
   command->footer(
       R"(A case is one of
-  {"id","tokens":[…],"prefill":n?,"chunks":[…]?,"logits":"all"|"last"|[positions],
-   "mtp":bool?,"taps":["L3.H",…]?}
+  {"id","tokens":[…],"prefill":n? or "chunks":[…]?,
+   "logits":"all"|"last"|"none"|[positions],"mtp":bool?,"taps":["L3.H",…]?}
   {"id","batch":[[…],[…]],"prefill":n?,"logits":…}
-  {"id","tokens":[…],"block":3 (or "mtp" or "head"),"h":"FILE.safetensors#TENSOR","taps":[…]}
-"logits" selects rows by position, those of ID/logits and with "mtp" those of ID/mtp_logits too.
+  {"id","tokens":[…],"block":3 or "mtp","h":"FILE.safetensors#TENSOR","taps":[…]}
+  {"id","block":"head","h":"FILE.safetensors#TENSOR","logits":…}
+The first forward takes "prefill" tokens, or the first ones take those of "chunks"; what is left
+runs one token at a time. Without both, all tokens are one forward.
+"logits" ("all" where absent) selects rows by position, those of ID/logits and with "mtp"
+those of ID/mtp_logits too.
 Row p of ID/mtp_logits is made of the H of position p and token p + 1: the last position has none,
 and "last" means the one before it.
 Example:

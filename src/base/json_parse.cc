@@ -171,7 +171,7 @@ Result<Value> Parser::ParseScalar() {
 }
 
 Result<Value> Parser::ParseWord(std::string_view word, Value value) {
-  if (!text_.substr(at_).starts_with(word)) return Expected(fmt::format("'{}'", word));
+  if (!text_.substr(at_).starts_with(word)) return Expected("a JSON value");
   at_ += word.size();
   return value;
 }

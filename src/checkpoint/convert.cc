@@ -179,17 +179,29 @@ Result<std::optional<json::Value>> ReadConfig(const fs::path& folder) {
   return std::move(*config);
 }
 
+Result<int64_t> NumExperts(const ConvertOptions& options, const json::Value* config) {
+  const json::Value* const stated = config != nullptr ? config->Find("n_routed_experts") : nullptr;
+  const auto number = stated != nullptr ? stated->to_int64() : std::nullopt;
+  if (number && options.num_experts != 0 && options.num_experts != *number) {
+    return UsageError("--n-experts {}, but config.json has {}", options.num_experts, *number);
+  }
+  if (!number && options.num_experts == 0) {
+    return UsageError("--n-experts is required where no config.json states n_routed_experts");
+  }
+  return number.value_or(options.num_experts);
+}
+
 Result<ConvertRules> RulesOf(const ConvertOptions& options, const json::Value* config) {
   ConvertRules rules;
-  rules.num_experts = options.num_experts;
+  DSV4_ASSIGN(rules.num_experts, NumExperts(options, config));
   rules.world = options.world;
   rules.fp8_experts = options.fp8_experts;
-  if (options.world < 1 || options.num_experts < 1) {
+  if (options.world < 1 || rules.num_experts < 1) {
     return UsageError("expected at least one expert and one rank, found {} and {}",
-                      options.num_experts, options.world);
+                      rules.num_experts, options.world);
   }
-  if (options.num_experts % options.world != 0) {
-    return UsageError("{} experts cannot be divided over {} ranks", options.num_experts,
+  if (rules.num_experts % options.world != 0) {
+    return UsageError("{} experts cannot be divided over {} ranks", rules.num_experts,
                       options.world);
   }
   const json::Value* const quantization = config ? config->Find("quantization_config") : nullptr;

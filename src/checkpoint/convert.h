@@ -13,6 +13,7 @@ namespace dsv4 {
 struct ConvertOptions {
   std::filesystem::path source = {};
   std::filesystem::path out = {};
+  // Routed experts of a layer; 0: as config.json says, which must agree where both do.
   int64_t num_experts = 0;
   int world = 1;
   // Experts become FP8, else they stay as they are.

@@ -96,8 +96,8 @@ class Planner {
     DSV4_ASSIGN(const ShardRange range, ShardRangeOf(extent, rank_, rules_.world));
     const bool scaled = Partner(tensor->info.name, kWeight, kScale) != nullptr;
     if (rules_.world > 1 && scaled && (range.end - range.begin) % block != 0) {
-      return BadInput("{} over {} ranks gives {}, which cuts a block of {} under one scale", extent,
-                      rules_.world, range.end - range.begin, block);
+      return UsageError("{} over {} ranks gives {}, which cuts a block of {} under one scale",
+                        extent, rules_.world, range.end - range.begin, block);
     }
     extent = range.end - range.begin;
     (axis == 0 ? tensor->first_row : tensor->first_col) = range.begin;

@@ -98,6 +98,16 @@ class SmallConversion : public ::testing::Test {
   ConvertOptions options_;
 };
 
+TEST_F(SmallConversion, TheNumberOfExpertsIsThatOfTheConfiguration) {
+  options_.num_experts = 0;
+  options_.world = 2;
+  ASSERT_TRUE(ConvertCheckpoint(options_));
+  const auto second = Checkpoint::Open(folder_ / "out/model1-mp2.safetensors");
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->Find("layers.0.ffn.experts.3.w1.weight"), nullptr);
+  EXPECT_NE(second->Find("layers.0.ffn.experts.4.w1.weight"), nullptr);
+}
+
 TEST_F(SmallConversion, CompanionFilesComeAlong) {
   folder_.Write("source/tokenizer.json", "{\"t\":1}");
   folder_.Write("source/tokenizer_config.json", "{\"c\":1}");
@@ -123,8 +133,12 @@ TEST_F(SmallConversion, InexactTileIsRefusedByTensor) {
 
 TEST_F(SmallConversion, ExpertCountIsHeldAgainstTheCheckpoint) {
   options_.num_experts = 7;
+  EXPECT_EQ(ConvertError(), "--n-experts 7, but config.json has 8");
+  fs::remove(folder_ / "source/config.json");
   EXPECT_THAT(ConvertError(), AllOf(HasSubstr("tensor layers.0.ffn.gate.weight"),
                                     HasSubstr("expected 7 experts, found BF16 [8, 256]")));
+  options_.num_experts = 0;
+  EXPECT_THAT(ConvertError(), HasSubstr("--n-experts is required"));
   options_.num_experts = 8;
   options_.world = 3;
   EXPECT_THAT(ConvertError(), HasSubstr("8 experts cannot be divided over 3 ranks"));

@@ -38,7 +38,7 @@ ShardAxis ShardAxisOf(std::string_view canonical_name) {
 }
 
 Result<ShardRange> ShardRangeOf(int64_t extent, int rank, int world) {
-  if (extent % world != 0) return BadInput("{} cannot be divided over {} ranks", extent, world);
+  if (extent % world != 0) return UsageError("{} cannot be divided over {} ranks", extent, world);
   const int64_t part = extent / world;
   return ShardRange{rank * part, (rank + 1) * part};
 }

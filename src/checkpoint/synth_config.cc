@@ -99,7 +99,7 @@ class Entries {
   static Result<Entries> FromPreset(std::string_view preset) {
     const auto* const found = std::find(kPresets.begin(), kPresets.end(), preset);
     if (found == kPresets.end()) {
-      return UsageError("preset: expected {}, found {}", fmt::join(kPresets, ", "), preset);
+      return UsageError("--preset: expected {}, found {}", fmt::join(kPresets, ", "), preset);
     }
     Entries entries;
     entries.preset_ = static_cast<size_t>(found - kPresets.begin());

@@ -18,6 +18,7 @@
 #include "ops/cpu_ops.h"
 #include "tests/support/run_dsv4.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/terminal.h"
 #include "tools/bench_check.h"
 #include "tools/bench_run.h"
 
@@ -108,6 +109,29 @@ TEST(BenchTest, JsonIsOneObjectOfTheDocumentedForm) {
   }
   EXPECT_THAT(ops, ::testing::IsSupersetOf({"linear_fp8", "linear_f32", "experts", "attention",
                                             "hyper_pre", "choose", "between"}));
+}
+
+// Every name in `value`, and in what it holds.
+void ExpectNamesIn(const std::string& document, const Value& value) {
+  if (value.is_array() && !value.items().empty()) ExpectNamesIn(document, value.items().front());
+  if (!value.is_object()) return;
+  for (const auto& [key, member] : value.members()) {
+    EXPECT_THAT(document, ::testing::ContainsRegex("[`.]" + key + "`"));
+    ExpectNamesIn(document, member);
+  }
+}
+
+TEST(BenchTest, TheDocumentExplainsEveryField) {
+  ExpectNamesIn(testing::ReadFileText(DSV4_TEST_DATA "/../../docs/performance.md"), Measured({}));
+}
+
+TEST(BenchTest, CtrlCSaysSoAndLeavesNoBar) {
+  testing::Terminal terminal(
+      {DSV4_BINARY, "bench", "--model", kModel, "--threads", "1", "--repeats", "1000"}, {});
+  ASSERT_TRUE(terminal.WaitFor("bench ")) << terminal.screen();
+  terminal.Type("\x03");
+  ASSERT_TRUE(terminal.WaitFor("\r\x1b[Kdsv4: interrupted")) << terminal.screen();
+  EXPECT_EQ(terminal.Wait(), 1);
 }
 
 TEST(BenchTest, FiguresAgreeWithEachOther) {

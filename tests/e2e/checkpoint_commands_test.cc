@@ -84,7 +84,8 @@ TEST(SynthCommand, WrongUseIsExitCodeTwo) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"synth", "--out", out}, "--preset is required"},
       {{"synth", "--preset", "tiny-flash"}, "--out is required"},
-      {{"synth", "--preset", "huge", "--out", out}, "found huge"},
+      {{"synth", "--preset", "huge", "--out", out},
+       "dsv4: --preset: expected flash, pro, tiny-flash, tiny-pro, found huge"},
       {{"synth", "--preset", "tiny-pro", "--set", "x", "--out", out},
        "expected key=value, found x"},
       {{"synth", "--preset", "tiny-pro", "--set", "x=1", "--out", out}, "no key x"},
@@ -268,6 +269,15 @@ TEST(ConvertCommand, WrongUseIsExitCodeTwo) {
   const ProgramResult result = run({"--n-experts", "8", "--model-parallel", "3"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("8 experts cannot be divided over 3 ranks"));
+  // Any part that does not divide is the fault of the same word of the command line.
+  for (const char* ranks : {"4", "8", "16"}) {
+    const ProgramResult too_many = run({"--model-parallel", ranks});
+    EXPECT_EQ(too_many.exit_code, 2) << ranks;
+    EXPECT_THAT(too_many.err, HasSubstr(std::string(ranks) + " ranks")) << ranks;
+  }
+  const ProgramResult experts = run({"--n-experts", "7", "--model-parallel", "1"});
+  EXPECT_EQ(experts.exit_code, 2);
+  EXPECT_EQ(experts.err, "dsv4: --n-experts 7, but config.json has 8\n");
   EXPECT_FALSE(fs::exists(out));
 }
 

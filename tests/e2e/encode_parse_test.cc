@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "tests/support/json_lines.h"
 #include "tests/support/run_dsv4.h"
+#include "tests/support/terminal.h"
 
 namespace dsv4 {
 namespace {
@@ -69,6 +70,13 @@ TEST(EncodeCommand, WritesThePromptsBytesAndNoNewline) {
               HasSubstr("<think>r</think>b"));
 }
 
+TEST(EncodeCommand, ATerminalNeedsOneCtrlDAndGetsALineEnd) {
+  testing::Terminal terminal({DSV4_BINARY, "encode"}, {});
+  terminal.Type("[{\"role\":\"user\",\"content\":\"hi\"}]\n\x04");
+  ASSERT_TRUE(terminal.WaitFor("<｜Assistant｜></think>\r\n")) << terminal.screen();
+  EXPECT_EQ(terminal.Wait(), 0);
+}
+
 TEST(ParseCommand, WritesTheMessageAsJson) {
   EXPECT_EQ(RunDsv4({"parse", "--mode", "thinking"}, "hm</think>é<｜end▁of▁sentence｜>").out,
             R"({"role": "assistant", "content": "é", "reasoning_content": "hm", "tool_calls": []})"
@@ -76,19 +84,25 @@ TEST(ParseCommand, WritesTheMessageAsJson) {
 }
 
 TEST(EncodeCommand, ABadLineIsAnsweredAndTheNextGoesOn) {
-  const ProgramResult result =
-      RunDsv4({"encode", "--batch"},
-              "{\"id\":1}\n"
-              "{\"id\":2\n"
-              "{\"id\":3,\"messages\":[{\"role\":\"x\"}]}\n"
-              "{\"id\":4,\"messages\":[],\"options\":{\"thinking_mode\":\"loud\"}}\n"
-              "{\"id\":5,\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
-              "\"options\":{\"thinking_mode\":\"loud\"}}\n"
-              "{\"id\":6,\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
-              "\"options\":{\"reasoning_effort\":\"low\"}}\n"
-              "{\"id\":7,\"messages\":[],\"options\":{\"drop_thinking\":1}}\n"
-              "{\"id\":8,\"messages\":[],\"options\":[]}\n"
-              "{\"id\":9,\"messages\":[],\"options\":{\"add_default_bos_token\":false}}");
+  const ProgramResult result = RunDsv4(
+      {"encode", "--batch"},
+      "{\"id\":1}\n"
+      "{\"id\":2\n"
+      "{\"id\":3,\"messages\":[{\"role\":\"x\"}]}\n"
+      "{\"id\":4,\"messages\":[],\"options\":{\"thinking_mode\":\"loud\"}}\n"
+      "{\"id\":5,\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
+      "\"options\":{\"thinking_mode\":\"loud\"}}\n"
+      "{\"id\":6,\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
+      "\"options\":{\"reasoning_effort\":\"low\"}}\n"
+      "{\"id\":7,\"messages\":[],\"options\":{\"drop_thinking\":1}}\n"
+      "{\"id\":8,\"messages\":[],\"options\":[]}\n"
+      "{\"id\":9,\"messages\":[],\"options\":{\"add_default_bos_token\":false}}\n"
+      "{\"id\":10,\"messages\":[],\"options\":{\"mode\":\"thinking\"}}\n"
+      "{\"id\":11,\"messages\":[],\"mode\":\"thinking\"}\n"
+      "{\"id\":12,\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"prompt\":\"recorded\","
+      "\"options\":{\"add_default_bos_token\":false,\"reasoning_effort\":\"none\"}}\n"
+      "{\"id\":13,\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
+      "\"options\":{\"add_default_bos_token\":false,\"reasoning_effort\":null}}");
   EXPECT_EQ(result.exit_code, 0);
   std::istringstream lines(result.out);
   const auto next = [&] {
@@ -103,12 +117,19 @@ TEST(EncodeCommand, ABadLineIsAnsweredAndTheNextGoesOn) {
   EXPECT_EQ(next(),
             R"({"id": 5, "error": "options.thinking_mode: expected \"chat\" or \"thinking\", )"
             R"(found \"loud\""})");
-  EXPECT_EQ(next(), R"({"id": 6, "error": "options.reasoning_effort: expected null, \"high\" or )"
-                    R"(\"max\", found \"low\""})");
+  EXPECT_EQ(next(), R"({"id": 6, "error": "options.reasoning_effort: expected \"none\", )"
+                    R"(\"high\" or \"max\", found \"low\""})");
   EXPECT_EQ(next(),
             R"({"id": 7, "error": "options.drop_thinking: expected true or false, found 1"})");
   EXPECT_EQ(next(), R"({"id": 8, "error": "options: expected an object, found an array"})");
   EXPECT_EQ(next(), R"({"id": 9, "prompt": ""})");
+  EXPECT_EQ(next(),
+            R"({"id": 10, "error": "options: mode: no such member; known are thinking_mode, )"
+            R"(drop_thinking, add_default_bos_token, reasoning_effort"})");
+  EXPECT_EQ(next(), R"({"id": 11, "error": "mode: no such member; known are id, messages, )"
+                    R"(context, options"})");
+  EXPECT_EQ(next(), R"({"id": 12, "prompt": "<｜User｜><｜Assistant｜></think>"})");
+  EXPECT_EQ(next(), R"({"id": 13, "prompt": "<｜User｜><｜Assistant｜></think>"})");
 }
 
 TEST(ParseCommand, ABadLineIsAnsweredAndTheNextGoesOn) {
@@ -117,19 +138,24 @@ TEST(ParseCommand, ABadLineIsAnsweredAndTheNextGoesOn) {
               "{\"id\":\"a\",\"completion\":\"x\"}\n"
               "{\"id\":\"b\",\"completion\":\"x<｜end▁of▁sentence｜>\",\"mode\":\"chat\"}\n"
               "{\"id\":\"c\",\"completion\":\"x\",\"mode\":\"loud\"}\n"
-              "{\"id\":\"d\"}\n");
+              "{\"id\":\"d\"}\n"
+              "{\"id\":\"e\",\"completion\":\"x\",\"Mode\":\"chat\"}\n");
   EXPECT_EQ(result.exit_code, 0);
   const std::vector<json::Value> lines = ParseJsonLines(result.out);
-  ASSERT_EQ(lines.size(), 4u);
+  ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[0].Find("error")->as_string(),
             "completion: byte 1: expected </think> before the content, found the end");
   EXPECT_EQ(lines[1].Find("message")->Find("content")->as_string(), "x");
   EXPECT_EQ(lines[2].Find("error")->as_string(),
             "mode: expected \"chat\" or \"thinking\", found \"loud\"");
   EXPECT_EQ(lines[3].Find("error")->as_string(), "completion: expected a string, found nothing");
+  EXPECT_EQ(lines[4].Find("error")->as_string(),
+            "Mode: no such member; known are id, completion, mode");
 }
 
 TEST(EncodeCommand, ExitCodesSayWhatWasWrong) {
+  EXPECT_THAT(RunDsv4({"encode"}, "not json").err,
+              HasSubstr("standard input: byte 0: expected a JSON value, found 'n'"));
   const ProgramResult no_json = RunDsv4({"encode"}, "[{]");
   EXPECT_EQ(no_json.exit_code, 3);
   EXPECT_EQ(no_json.out, "");
@@ -140,6 +166,10 @@ TEST(EncodeCommand, ExitCodesSayWhatWasWrong) {
   EXPECT_THAT(bad_role.err, HasSubstr("messages[0].role"));
   EXPECT_EQ(RunDsv4({"encode", "--mode", "loud"}, "[]").exit_code, 2);
   EXPECT_EQ(RunDsv4({"encode", "--effort", "low"}, "[]").exit_code, 2);
+  const ProgramResult effort = RunDsv4({"encode", "--effort", "max"}, "[]");
+  EXPECT_EQ(effort.exit_code, 2);
+  EXPECT_EQ(effort.err, "dsv4: --effort max needs --mode thinking\n");
+  EXPECT_EQ(RunDsv4({"encode", "--effort", "none"}, "[]").exit_code, 0);
   const ProgramResult cut = RunDsv4({"parse", "--mode", "chat"}, "x");
   EXPECT_EQ(cut.exit_code, 3);
   EXPECT_THAT(cut.err, HasSubstr("standard input: byte 1: expected <｜end▁of▁sentence｜>"));

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,8 @@
 #include "tests/support/json_lines.h"
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_model.h"
+#include "tools/interrupt.h"
+#include "tools/running_model.h"
 
 namespace dsv4::testing {
 namespace {
@@ -123,6 +127,31 @@ TEST_F(GenerateTest, DefaultsComeFromTheFolderAndASeedIsDrawnAndSaid) {
   EXPECT_THAT(bad.err, HasSubstr("temperature: expected a number, found a string"));
 }
 
+TEST_F(GenerateTest, TheHelpNamesEveryMemberOfALine) {
+  const std::string help = RunProgram({DSV4_BINARY, "generate", "--help"}).out;
+  const json::Value line = One("hello", {"--max-new-tokens", "2", "--stop", "filler"});
+  for (const auto& [key, value] : line.members()) EXPECT_THAT(help, HasSubstr(key));
+  for (const char* reason : {"stop", "length", "context", "cancelled", "error"}) {
+    EXPECT_THAT(help, HasSubstr("\"" + std::string(reason) + "\""));
+  }
+}
+
+// In a process of its own, which a signal reaches before it has loaded anything.
+TEST_F(GenerateTest, ASignalWhileLoadingIsAnErrorOfTheStart) {
+  tools::EngineFlags flags;
+  flags.model = model_.path();
+  flags.threads = 1;
+  const auto folder = tools::OpenModelFolder(flags);
+  ASSERT_TRUE(folder) << folder.error().message;
+  const auto interrupted = [&] {
+    const tools::InterruptScope scope;
+    std::raise(SIGINT);
+    const auto running = tools::StartModel(flags, *folder, {}, {});
+    return !running && running.error().message == "interrupted";
+  };
+  EXPECT_EXIT(std::exit(interrupted() ? 0 : 1), ::testing::ExitedWithCode(0), "");
+}
+
 TEST_F(GenerateTest, LogitsThatAreNotFiniteAreAnErrorOfTheirPromptAndNoAnswer) {
   model_.FillWithNan("head.weight");
   const std::string found = "token 6: expected a largest logit that is finite, found 512 NaN";
@@ -160,6 +189,7 @@ TEST_F(GenerateTest, FailuresNameTheirCauseAndHaveTheirExitCode) {
   EXPECT_EQ(Run(" \n", {}).exit_code, 3);
   EXPECT_EQ(Run("hello", {"--top-p", "0"}).exit_code, 2);
   EXPECT_EQ(Run("hello", {"--mode", "loud"}).exit_code, 2);
+  EXPECT_THAT(Run("hello", {"--effort", "high"}).err, HasSubstr("--effort high needs --mode"));
   EXPECT_EQ(Run("hello", {"--input-file", "/nowhere"}).exit_code, 2) << "said twice";
   model_.folder().Write("tokenizer.json", ChatTokenizerJson(600));
   const ProgramResult mismatch = Run("hello", {});

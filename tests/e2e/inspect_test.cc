@@ -76,6 +76,13 @@ TEST(Inspect, TableDescribesTheModel) {
           HasSubstr("verdict       fits in memory\n")));
 }
 
+TEST(Inspect, BlocksAreOfScaledFormatsAlone) {
+  EXPECT_THAT(Inspect(Golden("flash-tiny")).out,
+              HasSubstr("formats       fp8 linears, fp4 experts, blocks 128 x 128\n"));
+  EXPECT_THAT(Inspect(Golden("bf16-tiny")).out,
+              HasSubstr("formats       bf16 linears, bf16 experts\n"));
+}
+
 TEST(Inspect, JsonIsOneObjectWithTheDocumentedKeys) {
   const ProgramResult result = Inspect(Golden("pro-tiny"), {"--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -162,6 +169,10 @@ TEST(Inspect, MissingTensorIsBadInput) {
   const ProgramResult result = Inspect(folder.path());
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("missing: norm.weight"));
+  EXPECT_THAT(result.out, HasSubstr("\nverdict       not loadable: "));
+  EXPECT_THAT(result.out, HasSubstr("missing: norm.weight\n"));
+  const json::Value report = json::Parse(Inspect(folder.path(), {"--json"}).out).value();
+  EXPECT_THAT(report.Find("error")->as_string(), HasSubstr("missing: norm.weight"));
 }
 
 TEST(Inspect, RanksThatDoNotFitTogetherAreBadInput) {

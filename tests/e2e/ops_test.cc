@@ -39,6 +39,13 @@ TEST(Ops, ListNamesSetsAndEntries) {
   EXPECT_THAT(result.out, HasSubstr(fmt::format("set {}: runs here, the default\n",
                                                 kernels::Runnable().back()->name)));
   EXPECT_THAT(result.out, HasSubstr("\nproduct: ref avx2 "));
+  // In the order of --version.
+  std::string runnable;
+  for (const std::string& line : lines) {
+    if (line.find(": runs here") == std::string::npos) break;
+    runnable += (runnable.empty() ? "" : " ") + line.substr(4, line.find(':') - 4);
+  }
+  EXPECT_THAT(RunDsv4({"--version"}).out, HasSubstr("(runs here: " + runnable + ")"));
 }
 
 TEST(Ops, CheckPrintsALineForEachCaseOfEachSet) {
@@ -65,6 +72,13 @@ TEST(Ops, PerfPrintsTheLimitsAndALineForEachCase) {
   }
 }
 
+TEST(Ops, AFolderThatIsNotOfKernelsLacksTheirFile) {
+  const std::string folder = DSV4_TEST_DATA "/model/flash-tiny/checkpoint";
+  const ProgramResult result = RunDsv4({"ops", "golden", folder});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr(folder + "/kernels.json: cannot be opened"));
+}
+
 TEST(Ops, WrongSelectionsAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"ops", "check", "-o", "ropes"}, "--op \"ropes\" is no operation"},
@@ -72,7 +86,9 @@ TEST(Ops, WrongSelectionsAreNamed) {
       {{"ops", "check", "-p", "["}, "--pattern \"[\" is no regular expression"},
       {{"ops", "check", "-p", "no such case"}, "no check matches"},
       {{"ops", "perf", "-p", "no such case"}, "no case matches"},
-      {{"ops", "perf", "--threads", "0"}, "--threads"},
+      {{"ops", "perf", "--threads", "0"},
+       "--threads: expected a whole number from 1 to 1024, found \"0\""},
+      {{"ops", "perf", "--threads", "1025"}, "--threads: expected a whole number from 1 to 1024"},
   };
   for (const auto& [words, message] : cases) {
     const ProgramResult result = RunDsv4(words);

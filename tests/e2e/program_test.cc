@@ -79,13 +79,18 @@ TEST_F(ProgramTest, LogprobsOfABrokenModelAreStillJson) {
 
 TEST_F(ProgramTest, AWordThatIsNoVerbIsNamedBesideTheVerbsThereAre) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{"bogus"}, "dsv4: there is no verb bogus; there are the verbs convert, synth, "},
+      {{"bogus"}, "dsv4: there is no verb bogus; there are the verbs chat, generate, "},
       {{"bogus", "--model", "x"}, "dsv4: there is no verb bogus; "},
-      {{"--bogus"}, "dsv4: there is no option --bogus; there are the verbs convert, "},
+      {{"--bogus"}, "dsv4: there is no option --bogus; there are the verbs chat, "},
       {{"ops", "bogus"}, "dsv4 ops: there is no verb bogus; there are the verbs list, golden, "},
       {{}, "A subcommand is required"},
       {{"ops"}, "A subcommand is required"},
-      {{"ops", "list", "bogus"}, "not expected: bogus"},
+      {{"ops", "list", "bogus"}, "dsv4 ops list: not expected: bogus ("},
+      {{"inspect", "models/demo"},
+       "dsv4 inspect: not expected: models/demo; --model is required ("},
+      {{"chat", "--modle", "X"}, "dsv4 chat: there is no option --modle; --model is required ("},
+      {{"chat"}, "dsv4 chat: --model is required (dsv4 chat --help tells more)"},
+      {{"chat", "--model", "X", "--threads", "0"}, "dsv4 chat: --threads: expected a whole number"},
   };
   for (const auto& [words, message] : cases) {
     const ProgramResult result = RunDsv4(words);
@@ -109,6 +114,22 @@ TEST_F(ProgramTest, HelpThatCannotBeWrittenFails) {
     const ProgramResult result = Shell("\"$1\" " + what + " > /dev/full");
     EXPECT_EQ(result.exit_code, 1) << what;
     EXPECT_THAT(result.err, HasSubstr("standard output cannot be written"));
+  }
+}
+
+// As `dsv4 … | head` does: a reader that had enough.
+TEST_F(ProgramTest, AReaderThatWentAwayIsTheEndWithoutAWord) {
+  const std::string options = " --model '" + model_.path() + "' ";
+  for (const std::string& command :
+       {std::string("--help"), std::string("ops list"), std::string("ops check -o rope"),
+        "inspect" + options, "trace --list-taps" + options,
+        "generate --input-file - --jsonl" + options, "chat --max-new-tokens 2" + options}) {
+    const ProgramResult result =
+        RunProgram({"/bin/sh", "-c",
+                    "{ trap '' PIPE; while printf x; do :; done 2>/dev/null; echo hello | \"$1\" " +
+                        command + "; echo code $? >&2; } | :",
+                    "sh", DSV4_BINARY});
+    EXPECT_EQ(result.err, "code 1\n") << command;
   }
 }
 

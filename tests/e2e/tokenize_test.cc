@@ -6,6 +6,7 @@
 #include "tests/support/json_lines.h"
 #include "tests/support/published_tokenizer.h"
 #include "tests/support/run_dsv4.h"
+#include "tests/support/terminal.h"
 
 namespace dsv4 {
 namespace {
@@ -107,6 +108,13 @@ TEST(DetokenizeCommand, Options) {
   EXPECT_EQ(run({}), "<｜begin▁of▁sentence｜>\uFFFD<｜end▁of▁sentence｜>");
   EXPECT_EQ(run({"--skip-special"}), "\uFFFD");
   EXPECT_EQ(run({"--skip-special", "--bytes"}), "\xEF");
+}
+
+TEST(DetokenizeCommand, ATerminalNeedsOneCtrlDAndGetsALineEnd) {
+  testing::Terminal terminal({DSV4_BINARY, "detokenize", "--tokenizer", kPublishedTokenizer}, {});
+  terminal.Type("30 37947 32\n\x04");
+  ASSERT_TRUE(terminal.WaitFor("<think>\r\n")) << terminal.screen();
+  EXPECT_EQ(terminal.Wait(), 0);
 }
 
 TEST(TokenizeCommand, AModelFolderHoldsTheTokenizer) {

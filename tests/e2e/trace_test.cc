@@ -103,7 +103,7 @@ TEST_F(TraceTest, LogitsSelectsTheRowsOfMtpLogitsToo) {
   EXPECT_EQ(Bytes(answer, "last/mtp_logits"), all.substr(7 * row));
   EXPECT_EQ(Bytes(answer, "some/mtp_logits"), all.substr(0, row) + all.substr(3 * row, row));
   EXPECT_THAT(RunProgram({DSV4_BINARY, "trace", "--help"}).out,
-              HasSubstr("with \"mtp\" those of ID/mtp_logits too"));
+              HasSubstr("with \"mtp\"\nthose of ID/mtp_logits too"));
 }
 
 TEST_F(TraceTest, AGivenHiddenStateContinuesAsTheWholeModelDoes) {
@@ -120,6 +120,7 @@ TEST_F(TraceTest, AGivenHiddenStateContinuesAsTheWholeModelDoes) {
 
 TEST_F(TraceTest, WrongCasesAreNamedByLineAndField) {
   const std::pair<const char*, const char*> cases[] = {
+      {" \n", "cases.jsonl: holds no case"},
       {"{", "line 1"},
       {"[]", "expected an object"},
       {R"({"tokens":[1]})", "id: expected a string, found none"},
