@@ -20,9 +20,12 @@ namespace fs = std::filesystem;
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kMissingNamed = 10;
+// Norms, biases and the like: a few MB a rank in all, so that looking at them costs no time.
+constexpr size_t kLargestCompared = 65536;
 
 // One tensor of the model.
 struct Group {
+  std::string name;  // canonical
   ShardAxis axis = ShardAxis::kWhole;
   std::vector<const TensorInfo*> parts;  // by rank; of an expert the only one
 };
@@ -34,6 +37,7 @@ class Joiner {
 
   Status Gather();
   Status CheckComplete() const;
+  Status CheckExperts() const;
   Result<JoinedTensors> Join() const;
 
  private:
@@ -65,12 +69,13 @@ Status Joiner::Gather() {
   for (const TensorInfo& part : parts_) {
     const auto [place, is_new] = by_name.try_emplace(part.name, groups_.size());
     if (is_new) {
-      const std::string name = CanonicalName(part.name);
+      std::string name = CanonicalName(part.name);
       if (IsIgnoredTensor(name)) {
         by_name.erase(place);
         continue;
       }
-      groups_.push_back({ShardAxisOf(name), {}});
+      const ShardAxis axis = ShardAxisOf(name);
+      groups_.push_back({std::move(name), axis, {}});
     }
     Group& group = groups_[place->second];
     if (!is_new && group.axis == ShardAxis::kExperts) {
@@ -94,6 +99,35 @@ Status Joiner::CheckComplete() const {
     if (missing.empty()) continue;
     return BadInput("{}: {} tensors that other ranks have are missing: {}", files_[rank].string(),
                     missing.size(), ListText(missing, kMissingNamed));
+  }
+  return {};
+}
+
+// A gate has a row for each of its layer's experts.
+Status Joiner::CheckExperts() const {
+  constexpr std::string_view kGate = ".gate.weight";
+  std::unordered_map<std::string_view, int64_t> num_experts;  // by the gate's name before that
+  for (const Group& group : groups_) {
+    const std::vector<int64_t>& shape = group.parts.front()->shape;
+    if (!group.name.ends_with(kGate) || shape.empty()) continue;
+    num_experts.emplace(std::string_view(group.name).substr(0, group.name.size() - kGate.size()),
+                        shape[0]);
+  }
+  for (const Group& group : groups_) {
+    if (group.axis != ShardAxis::kExperts) continue;
+    const TensorInfo& part = *group.parts.front();
+    const std::string_view name = group.name;
+    const auto found = num_experts.find(name.substr(0, name.find(".experts.")));
+    if (found == num_experts.end()) continue;
+    const auto range =
+        ShardRangeOf(found->second, static_cast<int>(part.file), static_cast<int>(files_.size()));
+    if (!range) return Within(NameOf(part) + ": experts", range.error());
+    const int64_t expert = *ExpertOf(name);
+    if (expert >= range->begin && expert < range->end) continue;
+    return BadInput(
+        "{}: expected experts {} to {} in this rank, found expert {} (is it another "
+        "rank's file?)",
+        NameOf(part), range->begin, range->end - 1, expert);
   }
   return {};
 }
@@ -145,7 +179,12 @@ Result<JoinedTensors> Joiner::Join() const {
   for (const Group& group : groups_) {
     DSV4_TRY(CheckAgreement(group));
     if (!IsDivided(group.axis)) {
-      joined.tensors.push_back(*group.parts.front());
+      const TensorInfo* const first = group.parts.front();
+      joined.tensors.push_back(*first);
+      for (const TensorInfo* const part : group.parts) {
+        if (part == first || part->data.size() > kLargestCompared) continue;
+        joined.replicas.push_back({first, part});
+      }
       continue;
     }
     DSV4_ASSIGN(TensorInfo tensor, JoinParts(group, bytes, &places));
@@ -180,16 +219,25 @@ Result<JoinedTensors> JoinTensors(std::span<const TensorInfo> parts,
   Joiner joiner(parts, files);
   DSV4_TRY(joiner.Gather());
   DSV4_TRY(joiner.CheckComplete());
+  DSV4_TRY(joiner.CheckExperts());
   return joiner.Join();
 }
 
-Status CopyParts(const JoinedTensors& joined, const fs::path& folder) {
+Status CopyParts(const JoinedTensors& joined, std::span<const fs::path> files) {
   DSV4_ASSIGN(const MemoryInfo memory, ReadMemoryInfo());
   if (joined.memory.bytes() > memory.available_bytes) {
     return DoesNotFit(
         "{}: {} MiB of tensors that are divided over ranks must be joined in memory, {} MiB are "
         "available; a checkpoint converted for one rank (--model-parallel 1) is only mapped",
-        folder.string(), joined.memory.bytes() >> 20, memory.available_bytes >> 20);
+        files.front().parent_path().string(), joined.memory.bytes() >> 20,
+        memory.available_bytes >> 20);
+  }
+  for (const auto& [first, other] : joined.replicas) {
+    if (std::ranges::equal(first->data, other->data)) continue;
+    return BadInput(
+        "{}: tensor {}: expected the bytes that {} has, found others (are they ranks "
+        "of one conversion?)",
+        files[other->file].string(), other->name, files[first->file].filename().string());
   }
   for (const JoinedTensors::Copy& copy : joined.copies) {
     const std::byte* const end = copy.part.data() + copy.part.size();

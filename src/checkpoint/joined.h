@@ -25,19 +25,27 @@ struct JoinedTensors {
     size_t stride = 0;
   };
 
+  // A whole tensor in the first rank and in another, small enough to be compared.
+  struct Replica {
+    const TensorInfo* first = nullptr;
+    const TensorInfo* other = nullptr;
+  };
+
   std::vector<TensorInfo> tensors;  // in order of first appearance in the files
   Buffer memory;                    // zeros until CopyParts
   std::vector<Copy> copies;         // in file order: one straight pass
+  std::vector<Replica> replicas;    // of the `parts` they were joined from
 };
 
 // `parts` are the tensors of all files in file order; files[r] is rank r's. Reads no data. Errors
 // name file, tensor, expected and found: a tensor that is not in every rank that must have it,
-// ranks that disagree about shape or type, an expert in two ranks. An expert in no rank is simply
-// not there. What the engine ignores is left out.
+// ranks that disagree about shape or type, an expert in two ranks or in another than its own. An
+// expert in no rank is simply not there. What the engine ignores is left out.
 Result<JoinedTensors> JoinTensors(std::span<const TensorInfo> parts,
                                   std::span<const std::filesystem::path> files);
 
-// Reads all divided tensors. `folder` names them where there is no memory for them.
-Status CopyParts(const JoinedTensors& joined, const std::filesystem::path& folder);
+// Reads all divided tensors into `joined.memory`. Before, the replicas are compared: ranks of
+// different models or conversions are an error that names file and tensor. `files` as above.
+Status CopyParts(const JoinedTensors& joined, std::span<const std::filesystem::path> files);
 
 }  // namespace dsv4

@@ -180,6 +180,26 @@ TEST_F(Ranks, ExpertInTwoRanksNamesBoth) {
                                      "weight stands in model0-mp2.safetensors too"));
 }
 
+TEST_F(Ranks, AnExpertInAnotherRankThanItsOwnIsNamed) {
+  for (Tensors& rank : ranks_) rank["layers.0.ffn.gate.weight"] = {DType::kU8, {2, 1}, {1, 2}};
+  EXPECT_TRUE(Open()) << ErrorText();
+  std::swap(ranks_[0], ranks_[1]);
+  EXPECT_THAT(ErrorText(),
+              HasSubstr("model0-mp2.safetensors: tensor layers.0.ffn.experts.1.w1.weight: expected "
+                        "experts 0 to 0 in this rank, found expert 1"));
+  std::swap(ranks_[0], ranks_[1]);
+  for (Tensors& rank : ranks_) rank["layers.0.ffn.gate.weight"] = {DType::kU8, {3, 1}, {1, 2, 3}};
+  EXPECT_THAT(ErrorText(), HasSubstr("experts: 3 cannot be divided over 2 ranks"));
+}
+
+TEST_F(Ranks, WholeTensorsThatDifferAreOfDifferentModels) {
+  ranks_[1]["norm.weight"].data = {7, 9};
+  EXPECT_THAT(ErrorText(),
+              HasSubstr("model1-mp2.safetensors: tensor norm.weight: expected the bytes that "
+                        "model0-mp2.safetensors has, found others"));
+  EXPECT_TRUE(Open(/*join=*/false)) << "names, shapes and types are sound";
+}
+
 TEST_F(Ranks, WhatCannotBeJoinedIsRefused) {
   const std::vector<Tensors> sound = ranks_;
   const auto error_with = [&](const char* name, const Tensor& tensor) {

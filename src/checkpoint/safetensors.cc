@@ -252,7 +252,7 @@ Result<Checkpoint> Checkpoint::Open(const fs::path& file_or_folder, const Option
   }
   if (contents.world && contents.files.size() > 1) {
     DSV4_ASSIGN(impl->joined, JoinTensors(impl->file_tensors, impl->files));
-    if (options.join) DSV4_TRY(CopyParts(*impl->joined, file_or_folder));
+    if (options.join) DSV4_TRY(CopyParts(*impl->joined, impl->files));
   }
   DSV4_TRY(impl->IndexNames());
   if (contents.index) DSV4_TRY(impl->CheckAgainst(*contents.index));
