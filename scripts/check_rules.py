@@ -53,6 +53,13 @@ def silent_below_tools(path, text):
         yield number, f"`{what}`: only tools/ prints, exits or reads the environment"
 
 
+def printing_does_not_throw(path, text):
+    """Where a stream is closed or its terminal gone, an exception would be the second error."""
+    if path.startswith("tools/") and is_cpp(path) and not is_test(path):
+        for number, what in matches(r"fmt::print\b|std::print(ln)?\b", without_comments(text)):
+            yield number, f"`{what}` throws: tools/standard_io.h writes without"
+
+
 def file_length(path, text):
     count = text.count("\n")
     if path.endswith(".cc") and count > MAX_CC_LINES:
@@ -119,8 +126,9 @@ def file_names(path, text):
         yield 1, "files are named in snake_case"
 
 
-RULES = (silent_below_tools, file_length, no_instruction_set_flags, pragma_once, nothing_left_for_later, stands_alone,
-         contributing_is_short, intrinsics_in_their_place, verbs_show_an_example, tests_run, file_names)
+RULES = (silent_below_tools, printing_does_not_throw, file_length, no_instruction_set_flags, pragma_once,
+         nothing_left_for_later, stands_alone, contributing_is_short, intrinsics_in_their_place, verbs_show_an_example,
+         tests_run, file_names)
 
 
 def files_of(root):

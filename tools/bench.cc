@@ -12,6 +12,7 @@
 #include "tools/model_path.h"
 #include "tools/option_checks.h"
 #include "tools/progress_bar.h"
+#include "tools/standard_io.h"
 
 namespace dsv4::tools {
 namespace {
@@ -31,8 +32,7 @@ Status Bench(Arguments arguments) {
   DSV4_ASSIGN(const std::unique_ptr<Ops> ops, StartOps(arguments.model));
   ProgressBar progress(arguments.quiet);
   DSV4_ASSIGN(const BenchReport report, RunBench(folder, *ops, arguments.bench, progress));
-  fmt::print("{}", arguments.json ? BenchJson(report) : BenchText(report));
-  return {};
+  return WriteStandardOutput(arguments.json ? BenchJson(report) : BenchText(report));
 }
 
 }  // namespace

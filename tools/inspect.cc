@@ -16,6 +16,7 @@
 #include "tools/inspect_report.h"
 #include "tools/model_path.h"
 #include "tools/progress_bar.h"
+#include "tools/standard_io.h"
 
 namespace dsv4::tools {
 namespace {
@@ -77,11 +78,11 @@ Result<InspectReport> Describe(const std::filesystem::path& folder, const Checkp
 
 void WarnOfUnused(const std::vector<std::string>& unused) {
   for (size_t i = 0; i < std::min(unused.size(), kUnusedNamed); ++i) {
-    fmt::print(stderr, "dsv4: warning: tensor {} is not used\n", unused[i]);
+    WriteStandardError(fmt::format("dsv4: warning: tensor {} is not used\n", unused[i]));
   }
   if (unused.size() > kUnusedNamed) {
-    fmt::print(stderr, "dsv4: warning: {} more tensors are not used\n",
-               unused.size() - kUnusedNamed);
+    WriteStandardError(
+        fmt::format("dsv4: warning: {} more tensors are not used\n", unused.size() - kUnusedNamed));
   }
 }
 
@@ -103,7 +104,7 @@ Status Inspect(const Arguments& arguments) {
     report.error = weights.error().message;
   }
   WarnOfUnused(report.unused);
-  fmt::print("{}", arguments.json ? ReportJson(report) : ReportText(report));
+  DSV4_TRY(WriteStandardOutput(arguments.json ? ReportJson(report) : ReportText(report)));
   DSV4_TRY(std::move(weights));
   if (!report.faulty.empty()) {
     return BadInput("{}: {} tensors hold values that no weight may have, the first is {}",

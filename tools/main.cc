@@ -111,7 +111,6 @@ int Main(int argc, char** argv) {
   std::fflush(stdout);
   const ErrorKind kind = status.error().kind;
   if (kind == ErrorKind::kFailed && ReaderOfStandardOutputIsGone()) return kExitFailed;
-  // Not fmt::print, which throws where standard error is closed.
   WriteStandardError(fmt::format("dsv4: {}\n", status.error().message));
   return ExitCodeOf(kind);
 }

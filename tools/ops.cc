@@ -14,6 +14,7 @@
 #include "tools/ops_golden.h"
 #include "tools/ops_perf.h"
 #include "tools/option_checks.h"
+#include "tools/standard_io.h"
 
 namespace dsv4::tools {
 namespace {
@@ -24,8 +25,9 @@ Status Golden(const std::string& folder) {
     DSV4_ASSIGN(const std::vector<GoldenResult> results, RunKernelGolden(*kernels, folder));
     for (const GoldenResult& result : results) {
       num_failed += !result.verdict.ok;
-      fmt::print("{} {} {} {}: {}\n", result.verdict.ok ? "ok  " : "FAIL", kernels->name,
-                 result.file, result.name, result.verdict.text);
+      DSV4_TRY(WriteStandardOutput(fmt::format("{} {} {} {}: {}\n",
+                                               result.verdict.ok ? "ok  " : "FAIL", kernels->name,
+                                               result.file, result.name, result.verdict.text)));
     }
   }
   if (num_failed > 0) return Failed("{} comparisons failed", num_failed);
@@ -40,19 +42,21 @@ Status List() {
   for (const kernels::Kernels* set : kernels::Compiled()) {
     if (std::ranges::find(runnable, set) == runnable.end()) sets.push_back(set);
   }
+  std::string text;
   for (size_t i = 0; i < sets.size(); ++i) {
     const kernels::Kernels* const set = sets[i];
-    fmt::print("set {}: {}{}\n", set->name, i < runnable.size() ? "runs here" : "does not run here",
-               set == runnable.back() ? ", the default" : "");
+    text += fmt::format("set {}: {}{}\n", set->name,
+                        i < runnable.size() ? "runs here" : "does not run here",
+                        set == runnable.back() ? ", the default" : "");
   }
   for (const kernels::Entry& entry : kernels::Entries()) {
-    fmt::print("{}:", entry.name);
+    text += fmt::format("{}:", entry.name);
     for (const kernels::Kernels* set : sets) {
-      if (entry.own(*set)) fmt::print(" {}", set->name);
+      if (entry.own(*set)) text += fmt::format(" {}", set->name);
     }
-    fmt::print("\n");
+    text += '\n';
   }
-  return {};
+  return WriteStandardOutput(text);
 }
 
 // What `-o` and `-p` choose.
@@ -86,8 +90,8 @@ Status Check(const Selection& selection) {
       const test::Verdict verdict = check.run(*set);
       ++num_run;
       num_failed += !verdict.ok;
-      fmt::print("{} {} {} {}: {}\n", verdict.ok ? "ok  " : "FAIL", set->name, check.op, check.name,
-                 verdict.text);
+      DSV4_TRY(WriteStandardOutput(fmt::format("{} {} {} {}: {}\n", verdict.ok ? "ok  " : "FAIL",
+                                               set->name, check.op, check.name, verdict.text)));
     }
   }
   if (num_run == 0) return UsageError("no check matches");

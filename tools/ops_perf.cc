@@ -12,6 +12,7 @@
 #include "kernels/cpu/limits.h"
 #include "tools/ops_cases.h"
 #include "tools/ops_cold.h"
+#include "tools/standard_io.h"
 
 namespace dsv4::tools {
 namespace {
@@ -153,26 +154,28 @@ MachineLimits MeasureLimitsOn(ThreadPool& pool, ColdMemory& cold, const kernels:
   return meter.Medians();
 }
 
-void PrintLine(const PerfCase& perf, const Measured& measured) {
+Status PrintLine(const PerfCase& perf, const Measured& measured) {
   const double bytes_per_s = perf.bytes / measured.seconds;
   const std::string share =
       perf.cold.bytes == 0
           ? "in cache"
           : fmt::format("{:.0f} % of {:.2f}", 100 * bytes_per_s / measured.limits.read_bytes_per_s,
                         measured.limits.read_bytes_per_s / 1e9);
-  fmt::print("{} {}: {:.2f} us, {:.2f} GB/s ({})", perf.op, perf.name, measured.seconds * 1e6,
-             bytes_per_s / 1e9, share);
+  std::string line = fmt::format("{} {}: {:.2f} us, {:.2f} GB/s ({})", perf.op, perf.name,
+                                 measured.seconds * 1e6, bytes_per_s / 1e9, share);
   if (perf.flops > 0) {
     const double flops = perf.flops / measured.seconds;
-    fmt::print(", {:.1f} GFLOP/s ({:.0f} % of {:.0f})", flops / 1e9,
-               100 * flops / measured.limits.flops, measured.limits.flops / 1e9);
+    line += fmt::format(", {:.1f} GFLOP/s ({:.0f} % of {:.0f})", flops / 1e9,
+                        100 * flops / measured.limits.flops, measured.limits.flops / 1e9);
   }
-  fmt::print("\n");
+  DSV4_TRY(WriteStandardOutput(line + "\n"));
   std::fflush(stdout);
   if (measured.own < kLeastOwn) {
-    fmt::print(stderr, "the threads lacked a processor {:.0f} % of the time during that\n",
-               100 * (1 - measured.own));
+    WriteStandardError(
+        fmt::format("the threads lacked a processor {:.0f} % of the time during that\n",
+                    100 * (1 - measured.own)));
   }
+  return {};
 }
 
 }  // namespace
@@ -195,9 +198,10 @@ Status PrintPerf(ThreadPool& pool, const kernels::Kernels& set, const std::strin
   if (chosen.empty()) return UsageError("no case matches");
   DSV4_ASSIGN(ColdMemory cold, ColdMemory::Make());
   const MachineLimits limits = MeasureLimitsOn(pool, cold, set);
-  fmt::print("{}, {} threads: reads {:.2f} GB/s, multiplies and adds {:.1f} GFLOP/s\n", set.name,
-             pool.num_threads(), limits.read_bytes_per_s / 1e9, limits.flops / 1e9);
-  for (const PerfCase& perf : chosen) PrintLine(perf, Measure(pool, cold, set, perf));
+  DSV4_TRY(WriteStandardOutput(fmt::format(
+      "{}, {} threads: reads {:.2f} GB/s, multiplies and adds {:.1f} GFLOP/s\n", set.name,
+      pool.num_threads(), limits.read_bytes_per_s / 1e9, limits.flops / 1e9)));
+  for (const PerfCase& perf : chosen) DSV4_TRY(PrintLine(perf, Measure(pool, cold, set, perf)));
   return {};
 }
 

@@ -113,16 +113,20 @@ void ProgressBar::Draw(uint64_t done, std::chrono::steady_clock::time_point now)
   const std::string text = ProgressText(what_, done, total_, seconds, options_.columns);
   const std::string_view on = options_.color ? "\x1b[36m" : "";
   const std::string_view off = options_.color ? "\x1b[0m" : "";
-  fmt::print(options_.out, "\r\x1b[K{}{}{}", on, text, off);
-  std::fflush(options_.out);
+  Write(fmt::format("\r\x1b[K{}{}{}", on, text, off));
   drawn_ = true;
 }
 
 void ProgressBar::Erase() {
   if (!drawn_) return;
-  fmt::print(options_.out, "\r\x1b[K");
-  std::fflush(options_.out);
+  Write("\r\x1b[K");
   drawn_ = false;
+}
+
+// A terminal that went away is no reason to fail: the work goes on, or whoever does it is told.
+void ProgressBar::Write(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), options_.out);
+  std::fflush(options_.out);
 }
 
 }  // namespace dsv4::tools

@@ -44,6 +44,7 @@ class ProgressBar : public Progress {
  private:
   void Draw(uint64_t done, std::chrono::steady_clock::time_point now);
   void Erase();
+  void Write(std::string_view text);
 
   const Options options_;
   std::string what_;

@@ -119,8 +119,9 @@ Status Tokenize(const Arguments& arguments) {
   const std::vector<int32_t> ids = tokenizer.Encode(text, added);
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   if (arguments.stats) {
-    fmt::print(stderr, "{} bytes, {} tokens, {:.6f} s, {:.2f} MB/s\n", text.size(), ids.size(),
-               taken.count(), static_cast<double>(text.size()) / taken.count() / 1e6);
+    WriteStandardError(fmt::format("{} bytes, {} tokens, {:.6f} s, {:.2f} MB/s\n", text.size(),
+                                   ids.size(), taken.count(),
+                                   static_cast<double>(text.size()) / taken.count() / 1e6));
   }
   return WriteStandardOutput(fmt::format("{}\n", fmt::join(ids, " ")));
 }

@@ -12,6 +12,7 @@
 #include "tools/commands.h"
 #include "tools/model_flags.h"
 #include "tools/model_path.h"
+#include "tools/standard_io.h"
 #include "tools/trace_case.h"
 
 namespace dsv4::tools {
@@ -62,8 +63,7 @@ Status Trace(const TraceOptions& options) {
   DSV4_ASSIGN(const std::unique_ptr<model::Model> model,
               model::Model::Load(folder, *ops, {.max_rows = 1024}));
   if (options.list_taps) {
-    for (const std::string& name : model->TapNames()) fmt::print("{}\n", name);
-    return {};
+    return WriteStandardOutput(fmt::format("{}\n", fmt::join(model->TapNames(), "\n")));
   }
   DSV4_ASSIGN(const std::vector<TraceCase> cases, ParseCases(options.cases, text, *model));
   std::vector<NamedTensor> tensors;

@@ -13,6 +13,7 @@
 #include "tests/support/run_dsv4.h"
 #include "tests/support/sha256.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/terminal.h"
 
 namespace dsv4 {
 namespace {
@@ -209,6 +210,18 @@ TEST(SynthCommand, InterruptLeavesNothing) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(SynthCommand, ATerminalThatGoesAwayUnderTheBarIsAnInterrupt) {
+  const TempFolder folder;
+  testing::Terminal terminal(
+      {DSV4_BINARY, "synth", "--preset", "flash", "--set", "num_hidden_layers=1", "--set",
+       "compress_ratios=[0,0]", "--out", (folder / "out").string()},
+      {});
+  ASSERT_TRUE(terminal.WaitFor("synth "));
+  terminal.HangUp();
+  EXPECT_EQ(terminal.Wait(), 1);
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class ProgramTest : public ::testing::Test {
  protected:
@@ -130,6 +131,18 @@ TEST_F(ProgramTest, AReaderThatWentAwayIsTheEndWithoutAWord) {
                         command + "; echo code $? >&2; } | :",
                     "sh", DSV4_BINARY});
     EXPECT_EQ(result.err, "code 1\n") << command;
+  }
+}
+
+// What is said beside the data must not cost the data.
+TEST_F(ProgramTest, AFullStandardErrorLeavesStandardOutput) {
+  const std::string options = " --model '" + model_.path() + "' ";
+  for (const std::string& command : {"tokenize --stats" + options, "inspect" + options}) {
+    const ProgramResult said = Shell("echo hello | \"$1\" " + command);
+    const ProgramResult full = Shell("echo hello | \"$1\" " + command + " 2> /dev/full");
+    EXPECT_EQ(full.exit_code, 0) << command;
+    EXPECT_THAT(full.out, Not(IsEmpty()));
+    EXPECT_EQ(full.out, said.out);
   }
 }
 

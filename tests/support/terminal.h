@@ -62,6 +62,8 @@ class Terminal {
     seen_ = screen_.find(text, seen_) + text.size();
     return true;
   }
+  // The terminal goes away, as that of a closed window: SIGHUP, and errors from then on.
+  void HangUp() { ::close(std::exchange(fd_, -1)); }
   // The exit code once the program ended; -1 where it does not or a signal ended it.
   int Wait() {
     while (ReadSome()) {
@@ -78,6 +80,7 @@ class Terminal {
   static constexpr std::chrono::seconds kPatience{60};
 
   bool ReadSome() {
+    if (fd_ < 0) return false;
     pollfd wait{fd_, POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(kPatience.count()) * 1000) <= 0) return false;
     char buffer[4096];
