@@ -37,7 +37,7 @@ void AddConvert(CLI::App& app, Selected* selected) {
   verb->add_option("--hf-ckpt-path", arguments->model,
                    "Folder of the checkpoint, or org/name in the Hugging Face cache")
       ->required();
-  verb->add_option("--save-path", options.out, "Folder to make")->required();
+  verb->add_option("--save-path", options.out, "Folder to make, apart from the source")->required();
   verb->add_option("--n-experts", options.num_experts,
                    "Routed experts of a layer; as config.json says where absent")
       ->transform(WholeNumberFrom(1));

@@ -236,6 +236,32 @@ Status CopyCompanions(const ConvertOptions& options, std::optional<json::Value> 
   return WriteTextFile(out / "config.json", json::Dump(*config) + "\n");
 }
 
+// Also where a link leads there or the folder is mounted twice.
+bool IsInside(const fs::path& path, const fs::path& folder) {
+  std::error_code error;
+  fs::path part = fs::weakly_canonical(fs::absolute(path, error), error);
+  for (; part.has_relative_path(); part = part.parent_path()) {
+    if (fs::equivalent(part, folder, error)) return true;
+  }
+  return false;
+}
+
+// What replaces its own source loses it.
+Status CheckApart(const ConvertOptions& options, const Checkpoint& checkpoint) {
+  const std::string out = options.out.string();
+  if (IsInside(options.out, options.source)) {
+    return UsageError("{}: expected a folder outside the source, {}", out, options.source.string());
+  }
+  std::vector<fs::path> sources = checkpoint.files();
+  sources.push_back(options.source);
+  for (const fs::path& source : sources) {
+    if (!IsInside(source, options.out)) continue;
+    return UsageError("{}: expected a folder without the source, but {} is in it", out,
+                      source.string());
+  }
+  return {};
+}
+
 uint64_t DataBytes(std::span<const ConvertedTensor> tensors) {
   uint64_t sum = 0;
   for (const ConvertedTensor& tensor : tensors) {
@@ -251,6 +277,7 @@ Status ConvertCheckpoint(const ConvertOptions& options, Progress& progress) {
   if (const int world = checkpoint.converted_world().value_or(1); world > 1) {
     return BadInput("{}: is converted for {} ranks already", options.source.string(), world);
   }
+  DSV4_TRY(CheckApart(options, checkpoint));
   DSV4_ASSIGN(const TensorsByName tensors, TensorsByCanonicalName(checkpoint));
   DSV4_ASSIGN(std::optional<json::Value> config, ReadConfig(options.source));
   DSV4_ASSIGN(const ConvertRules rules, RulesOf(options, config ? &*config : nullptr));

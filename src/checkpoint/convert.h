@@ -25,7 +25,8 @@ struct ConvertOptions {
 
 // Writes model{rank}-mp{world}.safetensors for every rank, and copies the tokenizer files,
 // generation_config.json and config.json (with the experts' new type) where they are present.
-// Streams; the folder appears under its name when it is complete, and a failure leaves nothing.
+// A target that is the source, lies in it or holds any of its files is kUsage. Streams; the folder
+// appears under its name when it is complete, and a failure leaves nothing.
 Status ConvertCheckpoint(const ConvertOptions& options, Progress& progress = NoProgress());
 
 }  // namespace dsv4

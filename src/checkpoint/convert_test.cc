@@ -164,6 +164,32 @@ TEST_F(SmallConversion, FullFolderIsKept) {
   EXPECT_EQ(ReadFileText(folder_ / "out/config.json"), "old");
 }
 
+TEST_F(SmallConversion, TheSourceIsNeverReplaced) {
+  options_.replace = true;
+  fs::create_directory_symlink("source", folder_ / "link");
+  fs::create_directory_symlink(".", folder_ / "here");
+  for (const char* const out : {"source", "link", "here/source", "source/", "source/mp1",
+                                "here/source/a/b", ".", "source/../link/x"}) {
+    options_.out = folder_ / out;
+    const Status status = ConvertCheckpoint(options_);
+    ASSERT_FALSE(status) << out;
+    EXPECT_EQ(status.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(status.error().message, HasSubstr("the source")) << out;
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "source"), {}), 3);
+
+  // Its shard is a link to a file of a checkpoint that would be replaced.
+  const char* const shard = "model-00001-of-00001.safetensors";
+  folder_.Write("out/config.json", "{}");
+  fs::rename(folder_ / "source" / shard, folder_ / "out" / shard);
+  fs::create_symlink(folder_ / "out" / shard, folder_ / "source" / shard);
+  options_.out = folder_ / "out";
+  const Status status = ConvertCheckpoint(options_);
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, AllOf(HasSubstr("without the source"), HasSubstr(shard)));
+  EXPECT_TRUE(fs::exists(folder_ / "out" / shard));
+}
+
 TEST_F(SmallConversion, ConvertedCheckpointIsNotDividedAgain) {
   options_.world = 2;
   ASSERT_TRUE(ConvertCheckpoint(options_));

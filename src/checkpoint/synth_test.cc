@@ -196,6 +196,7 @@ SynthModel Small() {
 TEST(Synth, FullFolderIsKeptUnlessReplaced) {
   const TempFolder folder;
   folder.Write("model/config.json", "old");
+  folder.Write("model/old.safetensors", "old");
   const Status refused = WriteSynth(Small(), {.out = folder / "model"});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, AllOf(HasSubstr("not empty"), HasSubstr("--force")));

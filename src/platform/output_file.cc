@@ -46,14 +46,21 @@ Status Rename(const fs::path& from, const fs::path& to) {
 // Nothing but what a checkpoint is made of may be replaced: a mistyped --out must not cost a home.
 Status CheckReplaceable(const fs::path& folder) {
   std::error_code error;
+  bool has_tensors = false;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const fs::path extension = entry.path().extension();
+    has_tensors |= extension == ".safetensors";
     if (!entry.is_regular_file(error) || (extension != ".safetensors" && extension != ".json")) {
       return UsageError("{}: not replaced, because it holds {}, which is no checkpoint file",
                         folder.string(), entry.path().filename().string());
     }
   }
   if (error) return Failed("{}: cannot be listed: {}", folder.string(), error.message());
+  if (!has_tensors || !fs::exists(folder / "config.json", error)) {
+    return UsageError(
+        "{}: not replaced, because it is no checkpoint: expected config.json and *.safetensors",
+        folder.string());
+  }
   return {};
 }
 

@@ -47,7 +47,7 @@ class OutputFolder {
   // What may already stand under the final name.
   enum class Existing {
     kEmpty,    // nothing, or an empty folder
-    kReplace,  // also a folder of *.safetensors and *.json files only; it is removed at Commit
+    kReplace,  // also one of *.safetensors, config.json and other *.json; it is removed at Commit
   };
   static Result<OutputFolder> Create(const std::filesystem::path& folder, Existing existing);
 

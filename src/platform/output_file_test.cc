@@ -118,6 +118,28 @@ TEST(OutputFolder, FileUnderTheNameIsNotReplaced) {
   }
 }
 
+TEST(OutputFolder, OnlyACheckpointIsReplaced) {
+  const TempFolder folder;
+  const auto replace = [&folder] {
+    auto out = OutputFolder::Create(folder / "out", OutputFolder::Existing::kReplace);
+    return out ? out->Commit() : std::unexpected(out.error());
+  };
+  folder.Write("out/precious.json", "x");
+  folder.Write("out/config.json", "{}");
+  EXPECT_FALSE(replace());
+  folder.Write("out/model.safetensors", "x");
+  fs::remove(folder / "out/config.json");
+  const Status kept = replace();
+  ASSERT_FALSE(kept);
+  EXPECT_EQ(kept.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(kept.error().message, HasSubstr("expected config.json and *.safetensors"));
+  EXPECT_EQ(ReadFileText(folder / "out/precious.json"), "x");
+  folder.Write("out/config.json", "{}");
+  EXPECT_TRUE(replace());
+  EXPECT_TRUE(fs::is_empty(folder / "out"));
+  EXPECT_TRUE(replace()) << "an empty folder";
+}
+
 TEST(OutputFolder, LinkUnderTheNameIsNotFollowed) {
   const TempFolder folder;
   fs::create_directory(folder / "target");
