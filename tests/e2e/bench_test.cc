@@ -134,6 +134,15 @@ TEST(BenchTest, CtrlCSaysSoAndLeavesNoBar) {
   EXPECT_EQ(terminal.Wait(), 1);
 }
 
+TEST(BenchTest, ADumbTerminalGetsNoBar) {
+  testing::Terminal terminal(
+      {DSV4_BINARY, "bench", "--model", kModel, "--threads", "1", "--repeats", "2"},
+      {{"TERM", "dumb"}});
+  EXPECT_EQ(terminal.Wait(), 0);
+  EXPECT_THAT(terminal.screen(),
+              ::testing::AllOf(HasSubstr("decode"), ::testing::Not(HasSubstr("\x1b"))));
+}
+
 TEST(BenchTest, FiguresAgreeWithEachOther) {
   const Value report = Measured({"--batch", "3"});
   const Value& decode = *report.Find("decode");
