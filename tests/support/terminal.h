@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -46,6 +47,13 @@ class Terminal {
     ::close(fd_);
   }
 
+  pid_t child() const { return child_; }
+  // Whether the terminal shows what is typed and takes it by lines, as a shell expects it.
+  bool IsCooked() const {
+    termios settings{};
+    constexpr tcflag_t kCooked = ECHO | ICANON | ISIG;
+    return ::tcgetattr(fd_, &settings) == 0 && (settings.c_lflag & kCooked) == kCooked;
+  }
   void Type(std::string_view text) {
     while (!text.empty()) {
       const ssize_t written = ::write(fd_, text.data(), text.size());
