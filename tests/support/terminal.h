@@ -30,6 +30,7 @@ class Terminal {
     size.ws_col = 200;
     child_ = ::forkpty(&fd_, nullptr, nullptr, &size);
     if (child_ == 0) {
+      ::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
       ::setenv("TERM", "xterm", 1);
       ::unsetenv("NO_COLOR");
       for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
