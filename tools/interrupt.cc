@@ -13,7 +13,11 @@ InterruptScope::InterruptScope() {
   action.sa_handler = [](int) { interrupted = true; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   ::sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], &action, &before_[i]);
+    // nohup means it.
+    if (kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  }
 }
 
 InterruptScope::~InterruptScope() {

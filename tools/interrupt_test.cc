@@ -24,5 +24,16 @@ TEST(InterruptScope, RaisesTheFlagAndGivesTheSignalsBack) {
   ::sigaction(SIGTERM, &before, nullptr);
 }
 
+TEST(InterruptScope, AHangUpThatIsIgnoredStaysSo) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  {
+    const InterruptScope scope;
+    struct sigaction during {};
+    ::sigaction(SIGHUP, nullptr, &during);
+    EXPECT_EQ(during.sa_handler, SIG_IGN);
+  }
+  std::signal(SIGHUP, before);
+}
+
 }  // namespace
 }  // namespace dsv4::tools

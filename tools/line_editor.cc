@@ -13,6 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/signals.h"
+
 namespace dsv4::tools {
 namespace {
 
@@ -96,6 +98,7 @@ LineEditor::~LineEditor() {
 
 LineEditor::Outcome LineEditor::Read(std::string* line) {
   el_resize(editor_);
+  const EditingScope scope;
   // Before the prompt shows: what is typed from then on is edited here, not by the terminal.
   el_set(editor_, EL_PREP_TERM, 1);
   int count = 0;

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
 
 #include "tools/commands.h"
+#include "tools/signals.h"
 #include "tools/standard_io.h"
 #include "tools/version.h"
 
@@ -86,8 +86,7 @@ Status Run(const Selected& selected) {
 }
 
 int Main(int argc, char** argv) {
-  // A closed pipe is an error of the write, not a reason to die without a word.
-  std::signal(SIGPIPE, SIG_IGN);
+  SetUpSignals();
   CLI::App app{"dsv4: a native engine for DeepSeek-V4", "dsv4"};
   app.require_subcommand(1);
   app.set_version_flag("--version", VersionText);

@@ -10,8 +10,8 @@
 
 namespace dsv4 {
 
-// The mapping lives as long as the object; moving keeps the addresses. The file must not be
-// truncated meanwhile (the kernel would end the process at the next access).
+// The mapping lives as long as the object; moving keeps the addresses. Where the
+// file shrinks meanwhile, or its disk fails, the next access raises SIGBUS.
 class MappedFile {
  public:
   // Only regular files (or links to them); an empty file maps to an empty span.

@@ -187,6 +187,30 @@ TEST_F(ChatPipeTest, CtrlCEndsTheAnswerAndSaysSo) {
   ::close(output[0]);
 }
 
+TEST_F(ChatTerminalTest, AFileThatShrinksEndsTheProgramWithAMessage) {
+  model_.OwnShards();
+  Terminal terminal(Command(), Home());
+  ASSERT_TRUE(terminal.WaitFor(">>> "));
+  for (const auto& entry : std::filesystem::directory_iterator(model_.folder().path())) {
+    if (entry.path().extension() == ".safetensors") std::filesystem::resize_file(entry, 4096);
+  }
+  terminal.Type("hello\n");
+  EXPECT_EQ(terminal.Wait(), 1);
+  EXPECT_THAT(terminal.screen(),
+              HasSubstr("dsv4: a file that was being read shrank, or its disk failed"));
+}
+
+TEST_F(ChatTerminalTest, ASignalThatEndsThePromptGivesTheTerminalBack) {
+  for (const int signal : {SIGTERM, SIGHUP, SIGBUS}) {
+    Terminal terminal(Command(), Home());
+    ASSERT_TRUE(terminal.WaitFor(">>> "));
+    EXPECT_FALSE(terminal.IsCooked());
+    ASSERT_EQ(::kill(terminal.child(), signal), 0);
+    EXPECT_EQ(terminal.Wait(), -1) << "the signal ends it";
+    EXPECT_TRUE(terminal.IsCooked()) << signal;
+  }
+}
+
 TEST_F(ChatTerminalTest, LinesAreEditedAndKeptAndAnswersStream) {
   {
     Terminal terminal(Command(), Home());

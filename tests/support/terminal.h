@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -29,6 +30,7 @@ class Terminal {
     size.ws_col = 200;
     child_ = ::forkpty(&fd_, nullptr, nullptr, &size);
     if (child_ == 0) {
+      ::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
       ::setenv("TERM", "xterm", 1);
       ::unsetenv("NO_COLOR");
       for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -46,6 +48,13 @@ class Terminal {
     ::close(fd_);
   }
 
+  pid_t child() const { return child_; }
+  // Whether the terminal shows what is typed and takes it by lines, as a shell expects it.
+  bool IsCooked() const {
+    termios settings{};
+    constexpr tcflag_t kCooked = ECHO | ICANON | ISIG;
+    return ::tcgetattr(fd_, &settings) == 0 && (settings.c_lflag & kCooked) == kCooked;
+  }
   void Type(std::string_view text) {
     while (!text.empty()) {
       const ssize_t written = ::write(fd_, text.data(), text.size());

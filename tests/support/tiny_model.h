@@ -28,11 +28,19 @@ class TinyModel {
     folder_.Write("tokenizer.json", ChatTokenizerJson(kTinyVocabSize));
   }
 
+  // The shards become files of this folder, for tests that change them.
+  void OwnShards() const {
+    for (const char* const name : {"model-00001-of-00002.safetensors", kLastShard}) {
+      const std::string bytes = ReadFileText(folder_ / name);
+      std::filesystem::remove(folder_ / name);  // a link into the golden data
+      folder_.Write(name, bytes);
+    }
+  }
+
   // The last `share` of the bytes of `tensor`, which must be of the last shard, become 0xFF: NaN
   // in bf16, F32 and FP8.
   void FillWithNan(std::string_view tensor, double share = 1) const {
-    const std::string name = "model-00002-of-00002.safetensors";
-    std::string bytes = ReadFileText(folder_ / name);
+    std::string bytes = ReadFileText(folder_ / kLastShard);
     uint64_t header = 0;
     std::memcpy(&header, bytes.data(), sizeof header);
     const auto tensors = json::Parse(std::string_view(bytes).substr(sizeof header, header));
@@ -41,14 +49,16 @@ class TinyModel {
     const auto count = static_cast<int64_t>(static_cast<double>(end - begin) * share);
     const auto data = bytes.begin() + static_cast<int64_t>(sizeof header + header);
     std::fill(data + end - count, data + end, '\xFF');
-    std::filesystem::remove(folder_ / name);  // a link into the golden data
-    folder_.Write(name, bytes);
+    std::filesystem::remove(folder_ / kLastShard);  // a link into the golden data
+    folder_.Write(kLastShard, bytes);
   }
 
   const TempFolder& folder() const { return folder_; }
   std::string path() const { return folder_.path().string(); }
 
  private:
+  static constexpr const char* kLastShard = "model-00002-of-00002.safetensors";
+
   TempFolder folder_;
 };
 
